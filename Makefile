@@ -1,0 +1,36 @@
+# Everything a person or a machine runs here; `make up` and `make test` are the README's two commands.
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check fix coverage
+BIN := .venv/bin
+
+help:
+	@echo 'make up       run the whole demo on this machine (first run sets itself up)'
+	@echo 'make test     run the tests (first run sets itself up)'
+	@echo 'make check    format, lint, types, spelling, house rules'
+	@echo 'make fix      let the formatter and the safe fixes do their work'
+	@echo 'make coverage the tests again, with branch coverage'
+
+.venv/ready: pyproject.toml constraints.txt scripts/setup.sh
+	@scripts/setup.sh
+
+setup: .venv/ready
+
+up: .venv/ready
+	@exec $(BIN)/turnout up $(ARGS)
+
+test: .venv/ready
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+check: .venv/ready
+	@$(BIN)/ruff format --check -q . || { echo 'check: run make fix'; exit 1; }
+	@$(BIN)/ruff check -q .
+	@$(BIN)/mypy
+	@$(BIN)/codespell
+	@$(BIN)/python -m pytest -q -p no:randomly tests/house tests/deploy
+
+fix: .venv/ready
+	@$(BIN)/ruff format -q .
+	@$(BIN)/ruff check -q --fix .
+
+coverage: .venv/ready
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --cov --cov-report=term $(ARGS)

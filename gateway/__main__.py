@@ -1,0 +1,5 @@
+"""Runs the command line as `python -m gateway`."""
+
+from gateway.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Speaks: the HTTP faces, over FastAPI and Starlette."""

@@ -1,0 +1,45 @@
+"""The admin face, on its own port: metrics, and the state of the pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from gateway.api.depends import RuntimeDep
+
+router = APIRouter()
+
+
+@router.get("/metrics")
+async def metrics(runtime: RuntimeDep) -> Response:
+    """Renders the metrics in Prometheus' text form."""
+    lines = ((queue.pool, queue.waiting) for queue in runtime.queues.values())
+    content = runtime.telemetry.scrape(lines)
+    return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/admin/pools")
+async def pools(runtime: RuntimeDep) -> dict[str, Any]:
+    """Tells who waits where, and how each worker is."""
+    return {
+        name: {
+            "state": repr(queue),
+            "tasks": [task.value for task in queue.pool.tasks],
+            "waiting": queue.waiting,
+            "queue_limit": queue.pool.config.queue_limit,
+            "workers": [
+                {
+                    "name": worker.name,
+                    "health": worker.health.state.value,
+                    "capacity": worker.capacity,
+                    "in_flight": worker.in_flight,
+                    "tasks": sorted(task.value for task in worker.reported_tasks)
+                    if worker.reported_tasks is not None
+                    else None,
+                }
+                for worker in queue.pool.workers
+            ],
+        }
+        for name, queue in runtime.queues.items()
+    }

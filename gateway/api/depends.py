@@ -1,0 +1,24 @@
+"""What endpoints are given: typed aliases, so that their signatures stay short."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from gateway.runtime import Runtime
+from gateway.telemetry import RequestRecord
+
+
+def _runtime(request: Request) -> Runtime:
+    runtime: Runtime = request.app.state.runtime
+    return runtime
+
+
+def _record(request: Request) -> RequestRecord:
+    record: RequestRecord = request.state.record
+    return record
+
+
+RuntimeDep = Annotated[Runtime, Depends(_runtime)]
+RecordDep = Annotated[RequestRecord, Depends(_record)]

@@ -1,0 +1,88 @@
+"""Decides what the end of an attempt means: may it be sent again, and is the worker ill?
+
+A generation is sent again only when it is certain that no worker began it; every cause is in
+the table. Knows nothing about sockets, clocks, or which worker is next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class Outcome(Enum):
+    """Names how an attempt ends."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    BROKEN = "broken"
+    TIMED_OUT = "timed_out"
+    ABANDONED = "abandoned"
+
+
+class Cause(Enum):
+    """Names what was seen when an attempt ended."""
+
+    ANSWER = "answer"
+    UNREACHABLE = "unreachable"
+    BUSY = "busy"
+    TEXT_ONLY = "text_only"
+    LOST = "lost"
+    BAD_STATUS = "bad_status"
+    OUT_OF_MEMORY = "out_of_memory"
+    RUBBISH = "rubbish"
+    DEADLINE = "deadline"
+    HUNG = "hung"
+    CLIENT_LEFT = "client_left"
+
+
+class Meaning(NamedTuple):
+    """Is what a cause amounts to."""
+
+    outcome: Outcome
+    may_resend: bool
+    is_ill: bool
+
+
+MEANINGS: Final = MappingProxyType(
+    {
+        #                          outcome             resend  the worker is ill
+        Cause.ANSWER: Meaning(Outcome.ANSWERED, False, False),
+        # No connection came about, so nothing was read.
+        Cause.UNREACHABLE: Meaning(Outcome.REFUSED, True, True),
+        # The worker itself says 429 or 503, and does not say that work had started.
+        Cause.BUSY: Meaning(Outcome.REFUSED, True, False),
+        # The external-encoder refusal comes before any work; it tells of our table, not of health.
+        Cause.TEXT_ONLY: Meaning(Outcome.REFUSED, True, False),
+        # From here on the worker may have begun, and a second run would be paid for twice.
+        Cause.LOST: Meaning(Outcome.BROKEN, False, True),
+        Cause.BAD_STATUS: Meaning(Outcome.BROKEN, False, False),
+        Cause.OUT_OF_MEMORY: Meaning(Outcome.BROKEN, False, False),
+        Cause.RUBBISH: Meaning(Outcome.BROKEN, False, False),
+        Cause.DEADLINE: Meaning(Outcome.TIMED_OUT, False, False),
+        # Silent for a whole further deadline after its caller had given up.
+        Cause.HUNG: Meaning(Outcome.TIMED_OUT, False, True),
+        Cause.CLIENT_LEFT: Meaning(Outcome.ABANDONED, False, False),
+    }
+)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Is one try of one request on one worker, numbered from 1; times are in seconds."""
+
+    number: int
+    worker: str
+    pool: str
+    started: float
+    ended: float | None = None
+    cause: Cause | None = None
+    given_up: Cause | None = None
+    """Why the caller stopped waiting while the worker went on."""
+
+    @property
+    def seconds(self) -> float:
+        """Tells how long the worker had it; zero while it runs."""
+        return 0.0 if self.ended is None else self.ended - self.started

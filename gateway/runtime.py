@@ -1,0 +1,93 @@
+"""Owns everything that lives as long as the process: pools, lines, clients, probes, telemetry.
+
+Opened and closed outside the web app, so that a drain can finish before anything is taken away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from gateway.routing.routes import RouteTable
+from gateway.telemetry import Telemetry
+from gateway.transport.admission import AdmissionQueue
+from gateway.transport.dispatch import Dispatcher
+from gateway.transport.prober import Prober
+from gateway.transport.upstream import Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.config import Config
+    from gateway.routing.pool import Pool
+
+
+class Runtime:
+    """Is the house without its doors; used as an asynchronous context manager."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.clock = time.monotonic
+        self.telemetry = Telemetry(config.server)
+        self.routes = RouteTable.build(config)
+        self.queues = {pool.name: AdmissionQueue(pool, self.clock) for pool in self.routes.pools}
+        self.is_draining = False
+        self.requests_open = 0
+        """Requests for pictures that have begun and are not answered yet."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def __aenter__(self) -> Self:
+        self._upstream = Upstream()
+        self.dispatcher = Dispatcher(self._upstream, self.telemetry, self.clock)
+        self._prober = Prober(self.routes.pools, self.telemetry, self._wake)
+        self._prober.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._prober.close()
+        await self.dispatcher.close()
+        await self._upstream.close()
+
+    def _wake(self, pool: Pool) -> None:
+        self.queues[pool.name].wake()
+
+    @contextmanager
+    def open_request(self) -> Iterator[None]:
+        """Counts a request for pictures while it runs; a drain waits for it."""
+        self.requests_open += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self.requests_open -= 1
+            if not self.requests_open:
+                self._idle.set()
+
+    async def drain(self) -> None:
+        """Turns readiness off and admission away, then waits for running work, within limits."""
+        self.is_draining = True
+        for queue in self.queues.values():
+            queue.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.server.drain_seconds):
+                await self._idle.wait()
+
+    def readiness(self) -> dict[str, Any]:
+        """Tells per pool whether it can serve all its tasks, and if not, what is missing."""
+        pools = {}
+        for pool in self.routes.pools:
+            reasons = (pool.missing(task) for task in pool.tasks)
+            missing = next((reason for reason in reasons if reason is not None), None)
+            pools[pool.name] = {
+                "ready": missing is None,
+                "workers": len(pool.workers),
+                "available": sum(
+                    any(worker.is_available(task) for task in pool.tasks) for worker in pool.workers
+                ),
+                "missing": missing,
+            }
+        ready = any(pool["ready"] for pool in pools.values()) and not self.is_draining
+        return {"ready": ready, "pools": pools}

@@ -1,0 +1,114 @@
+"""Runs the two listeners around one runtime: named phases, and the order of a drain.
+
+uvicorn closes its listeners before an app's lifespan ends, so a drain cannot live in the
+lifespan; and two servers in one process would fight over signals, so theirs are switched off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from gateway.app import create_admin_app, create_app
+from gateway.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+    from gateway.config import Config
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class PortTaken(Exception):
+    """Says which address cannot be listened on."""
+
+
+class _Listener(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(config: Config) -> None:
+    """Serves until a signal, then drains; a second signal cuts the drain short.
+
+    Raises PortTaken where an address is in use.
+    """
+    server = config.server
+    public = bind(server.host, server.port)
+    private = bind(server.admin_host, server.admin_port)
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for signum in STOP_SIGNALS:
+        loop.add_signal_handler(signum, on_signal)
+    async with Runtime(config) as runtime:
+        listeners = (
+            (_listener(create_app(runtime)), public),
+            (_listener(create_admin_app(runtime)), private),
+        )
+        tasks = [asyncio.create_task(each.serve(sockets=[sock])) for each, sock in listeners]
+        runtime.telemetry.log.info(
+            "serving",
+            host=server.host,
+            port=public.getsockname()[1],
+            admin_port=private.getsockname()[1],
+        )
+        await _first(stop.wait(), *tasks)
+        runtime.telemetry.log.info("draining", seconds=server.drain_seconds)
+        await _first(runtime.drain(), hurry.wait())
+        for each, _ in listeners:
+            each.should_exit = True
+            each.force_exit = runtime.requests_open > 0
+        await asyncio.gather(*tasks)
+        runtime.telemetry.log.info("stopped")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Binds a listening address. Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise PortTaken(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    sock.set_inheritable(True)
+    return sock
+
+
+def _listener(app: ASGIApp) -> _Listener:
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    return _Listener(config)
+
+
+async def _first(*awaitables: object) -> None:
+    """Waits for the first of several to end, and cancels the others that we began here."""
+    tasks = [
+        each if isinstance(each, asyncio.Task) else asyncio.ensure_future(each)  # type: ignore[call-overload]
+        for each in awaitables
+    ]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task, each in zip(tasks, awaitables, strict=True):
+        if task is not each:
+            task.cancel()

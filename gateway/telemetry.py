@@ -1,0 +1,202 @@
+"""One record per request and per attempt, written as a log line and as metrics.
+
+Nothing here ever sees a prompt or a picture, so neither can reach a log.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from gateway.routing.outcome import MEANINGS, Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gateway.config import ServerConfig
+    from gateway.routing.pool import Pool
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """Is what is known of one request, filled in along its way; times in seconds."""
+
+    id: str
+    method: str
+    path: str
+    started: float
+    route: str = "unknown"
+    task: str | None = None
+    evidence: str | None = None
+    pool: str | None = None
+    worker: str | None = None
+    workers: list[str] = field(default_factory=list)
+    attempts: int = 0
+    queue_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    status: int = 0
+    code: str | None = None
+    ignored: tuple[str, ...] = ()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Lists the response headers that tell the request's way, as far as it went."""
+        pairs: list[tuple[str, str | None]] = [
+            ("x-request-id", self.id),
+            ("x-turnout-task", self.task),
+            ("x-turnout-pool", self.pool),
+            ("x-turnout-worker", ",".join(self.served_by()) or None),
+            ("x-turnout-ignored", ",".join(self.ignored) or None),
+        ]
+        if self.pool is not None:
+            pairs.append(("x-turnout-attempts", str(self.attempts)))
+            pairs.append(("x-turnout-queue-seconds", f"{self.queue_seconds:.3f}"))
+            pairs.append(("x-turnout-worker-seconds", f"{self.worker_seconds:.3f}"))
+        return [(name.encode(), value.encode()) for name, value in pairs if value is not None]
+
+    def served_by(self) -> list[str]:
+        """Lists the workers that answered, else the last one that was asked."""
+        return self.workers or ([self.worker] if self.worker else [])
+
+
+class Telemetry:
+    """Is the log and the metrics of one runtime."""
+
+    def __init__(self, server: ServerConfig) -> None:
+        self.log: Any = _logger(server)
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "turnout_requests",
+            "Finished requests.",
+            ("route", "task", "pool", "status"),
+            registry=self.registry,
+        )
+        self._request_seconds = Histogram(
+            "turnout_request_seconds",
+            "Time from arrival to answer.",
+            ("route", "task"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._queue_seconds = Histogram(
+            "turnout_queue_seconds",
+            "Time in the waiting line.",
+            ("pool",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._attempts = Counter(
+            "turnout_attempts",
+            "Ended attempts, by what was seen.",
+            ("pool", "worker", "outcome", "cause"),
+            registry=self.registry,
+        )
+        self._depth = Gauge(
+            "turnout_queue_depth", "Requests that wait.", ("pool",), registry=self.registry
+        )
+        self._in_flight = Gauge(
+            "turnout_in_flight", "Slots taken.", ("pool", "worker"), registry=self.registry
+        )
+        self._up = Gauge(
+            "turnout_worker_up",
+            "1 while it may be given work.",
+            ("pool", "worker"),
+            registry=self.registry,
+        )
+        self._sighted = Gauge(
+            "turnout_worker_text_only",
+            "1 for a worker of an i2i pool that showed or says it sees no pictures.",
+            ("pool", "worker"),
+            registry=self.registry,
+        )
+
+    def request_ended(self, record: RequestRecord, now: float) -> None:
+        """Writes the one line and the metrics of a request."""
+        seconds = now - record.started
+        task, pool = record.task or "none", record.pool or "none"
+        self._requests.labels(record.route, task, pool, str(record.status)).inc()
+        self._request_seconds.labels(record.route, task).observe(seconds)
+        if record.pool is not None:
+            self._queue_seconds.labels(pool).observe(record.queue_seconds)
+        fields: dict[str, Any] = {
+            "id": record.id,
+            "method": record.method,
+            "path": record.path,
+            "status": record.status,
+            "seconds": round(seconds, 3),
+        }
+        if record.task is not None:
+            fields |= {"task": record.task, "evidence": record.evidence}
+        if record.pool is not None:
+            fields |= {
+                "pool": record.pool,
+                "worker": ",".join(record.served_by()) or None,
+                "attempts": record.attempts,
+                "queue_seconds": round(record.queue_seconds, 3),
+                "worker_seconds": round(record.worker_seconds, 3),
+            }
+        if record.code is not None:
+            fields["code"] = record.code
+        self.log.info("request", **fields)
+
+    def attempt_ended(self, attempt: Attempt, request_id: str, detail: str) -> None:
+        """Counts an attempt, and logs one that failed."""
+        assert attempt.cause is not None
+        outcome = MEANINGS[attempt.cause].outcome.value
+        self._attempts.labels(attempt.pool, attempt.worker, outcome, attempt.cause.value).inc()
+        if outcome != "answered":
+            self.log.warning(
+                "attempt",
+                id=request_id,
+                worker=attempt.worker,
+                number=attempt.number,
+                cause=attempt.cause.value,
+                seconds=round(attempt.seconds, 3),
+                detail=detail,
+            )
+
+    def health_changed(self, pool: str, name: str, is_up: bool, detail: str) -> None:
+        """Logs that a server may, or may no longer, be given work."""
+        self.log.warning("health", pool=pool, server=name, up=is_up, detail=detail)
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Logs an error of our own with its trace."""
+        self.log.error("fault", where=where, exc_info=error)
+
+    def scrape(self, lines: Iterable[tuple[Pool, int]]) -> bytes:
+        """Returns the metrics in Prometheus' text form; `lines` are pools and who waits there."""
+        for pool, waiting in lines:
+            self._depth.labels(pool.name).set(waiting)
+            for worker in pool.workers:
+                labels = (pool.name, worker.name)
+                self._in_flight.labels(*labels).set(worker.in_flight)
+                self._up.labels(*labels).set(worker.health.is_up)
+                known = worker.reported_tasks
+                blind = known is not None and not set(pool.tasks) <= known
+                self._sighted.labels(*labels).set(blind)
+        return generate_latest(self.registry)
+
+
+def _logger(server: ServerConfig) -> Any:
+    as_text = server.log_format == "text" or (server.log_format == "auto" and sys.stdout.isatty())
+    return structlog.wrap_logger(
+        structlog.PrintLogger(sys.stdout),
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[server.log_level.upper()]
+        ),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *(
+                [structlog.dev.ConsoleRenderer()]
+                if as_text
+                else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+            ),
+        ],
+    )

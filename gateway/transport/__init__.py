@@ -1,0 +1,1 @@
+"""Carries: bytes and time, over asyncio and HTTP. Knows no web framework."""

@@ -1,0 +1,160 @@
+"""Runs attempts until one answers or none may follow; nothing else.
+
+The call to a worker runs in a task of its own: a caller that leaves, or a deadline that passes,
+ends the wait but not the call, and the slot stays taken until the worker has really stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from gateway.errors import BadAnswer, DeadlineExceeded, GatewayError, OutOfMemory
+from gateway.routing.outcome import MEANINGS, Cause
+from gateway.transport.upstream import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gateway.config import ModelConfig
+    from gateway.routing.pool import Lease
+    from gateway.routing.request import Deadline, ImageRequest
+    from gateway.routing.worker import Worker
+    from gateway.telemetry import RequestRecord, Telemetry
+    from gateway.transport.admission import AdmissionQueue
+    from gateway.transport.upstream import Answer, Upstream
+
+RETRY_AFTER_MEMORY_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Is what stays the same over all attempts of one request."""
+
+    request: ImageRequest
+    model: ModelConfig
+    queue: AdmissionQueue
+    deadline: Deadline
+    headers: Mapping[str, str]
+    record: RequestRecord
+
+
+class Dispatcher:
+    """Is the attempt loop; `clock` gives monotonic seconds."""
+
+    def __init__(
+        self, upstream: Upstream, telemetry: Telemetry, clock: Callable[[], float]
+    ) -> None:
+        self._upstream = upstream
+        self._telemetry = telemetry
+        self._clock = clock
+        self._calls: set[asyncio.Task[Answer]] = set()
+
+    async def run(self, errand: Errand) -> Answer:
+        """Returns the answer of the first worker that gives one. Raises GatewayError."""
+        left_out: list[Worker] = []
+        for number in count(1):
+            asked = self._clock()
+            try:
+                lease = await errand.queue.lease(
+                    errand.request.task,
+                    errand.deadline,
+                    number,
+                    left_out,
+                    is_new=not errand.record.attempts,
+                )
+            finally:
+                errand.record.queue_seconds += self._clock() - asked
+            errand.record.attempts += 1
+            errand.record.worker = lease.worker.name
+            try:
+                answer = await self._attempt(lease, errand)
+            except Failure as failure:
+                if not MEANINGS[failure.cause].may_resend:
+                    raise _error(failure, errand) from failure
+                left_out.append(lease.worker)
+            else:
+                errand.record.workers.append(answer.worker)
+                return answer
+        raise AssertionError("unreachable")
+
+    async def _attempt(self, lease: Lease, errand: Errand) -> Answer:
+        call = asyncio.create_task(self._call(lease, errand))
+        self._calls.add(call)
+        call.add_done_callback(self._forget)
+        try:
+            await asyncio.wait({call}, timeout=errand.deadline.remaining(self._clock()))
+        except asyncio.CancelledError:
+            _give_up(lease, call, Cause.CLIENT_LEFT)
+            raise
+        finally:
+            errand.record.worker_seconds += self._clock() - lease.attempt.started
+        if not call.done():
+            _give_up(lease, call, Cause.DEADLINE)
+            raise Failure(Cause.DEADLINE)
+        return call.result()
+
+    async def _call(self, lease: Lease, errand: Errand) -> Answer:
+        config = errand.queue.pool.config
+        limit = errand.deadline.remaining(self._clock()) + config.deadline_seconds
+        cause, detail = Cause.CLIENT_LEFT, ""
+        try:
+            async with asyncio.timeout(limit):
+                answer = await self._upstream.send(
+                    lease.worker,
+                    errand.request,
+                    errand.model,
+                    errand.headers,
+                    config.connect_seconds,
+                )
+            cause = Cause.ANSWER
+            return answer
+        except Failure as failure:
+            cause, detail = failure.cause, failure.detail
+            raise
+        except TimeoutError:
+            cause = Cause.HUNG
+            raise Failure(cause) from None
+        finally:
+            if lease.attempt.given_up is not None and not MEANINGS[cause].is_ill:
+                cause = lease.attempt.given_up
+            lease.end(cause, self._clock())
+            self._telemetry.attempt_ended(lease.attempt, errand.record.id, detail)
+
+    def _forget(self, call: asyncio.Task[Answer]) -> None:
+        self._calls.discard(call)
+        if call.cancelled():
+            return
+        error = call.exception()
+        if error is not None and not isinstance(error, Failure):
+            self._telemetry.fault("attempt", error)
+
+    async def close(self) -> None:
+        """Cuts every call that still runs."""
+        for call in tuple(self._calls):
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+
+
+def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
+    lease.attempt.given_up = cause
+    if lease.worker.stops_on_disconnect:
+        call.cancel()
+
+
+def _error(failure: Failure, errand: Errand) -> GatewayError:
+    if failure.cause is Cause.OUT_OF_MEMORY:
+        return OutOfMemory(
+            "the worker ran out of memory; ask for a smaller size or try again later",
+            retry_after=RETRY_AFTER_MEMORY_SECONDS,
+        )
+    if failure.cause in (Cause.DEADLINE, Cause.HUNG):
+        seconds = errand.queue.pool.config.deadline_seconds
+        return DeadlineExceeded(
+            f"no answer within {seconds:g} seconds; ask for fewer steps or a smaller size"
+        )
+    return BadAnswer(
+        "the worker did not give a usable answer; the work may have run, so it was not sent again"
+    )

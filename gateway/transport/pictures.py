@@ -1,0 +1,160 @@
+"""Turns what stands for a picture into checked bytes, and fits a worker's picture to the answer.
+
+The header is read first and judged before anything is decoded; decoding runs in threads.
+A picture that needs no change keeps its bytes. Only PNG, JPEG and WebP are opened at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import struct
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pybase64
+from PIL import Image
+
+from gateway.errors import UnusableImage
+from gateway.routing.request import ImageSource, InputImage, Size
+from gateway.routing.size import MAX_ASPECT, MIN_SIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.config import LimitsConfig
+
+Image.MAX_IMAGE_PIXELS = None  # sizes are judged here, from the header, by our own limits
+
+FORMATS: Final = ("PNG", "JPEG", "WEBP")
+_DATA_URL: Final = re.compile(r"data:[^,]{0,200}?;base64,", re.IGNORECASE)
+_PILLOW_FAULTS: Final = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow raises on hostile or broken files of the formats above."""
+
+
+class BadPicture(Exception):
+    """Says in what way bytes are not the picture they should be."""
+
+
+async def load_images(
+    sources: tuple[ImageSource, ...], limits: LimitsConfig
+) -> tuple[InputImage, ...]:
+    """Loads every input image, in order; raises UnusableImage with the field named."""
+    return tuple([await asyncio.to_thread(load_image, source, limits) for source in sources])
+
+
+def load_image(source: ImageSource, limits: LimitsConfig) -> InputImage:
+    """Decodes and checks one input image."""
+    data = source.value if isinstance(source.value, bytes) else _decode(source.field, source.value)
+
+    def refuse(message: str, code: str = "invalid_image") -> UnusableImage:
+        return UnusableImage(message, code=code, param=source.field)
+
+    try:
+        with _opened(data) as picture:
+            width, height = upright_size(picture)
+            if (
+                width * height > limits.max_image_pixels
+                or max(width, height) > limits.max_image_side
+            ):
+                raise refuse(
+                    f"the input image has {width}x{height} pixels; the limit is "
+                    f"{limits.max_image_pixels} pixels and {limits.max_image_side} on a side",
+                    "image_too_large",
+                )
+            if min(width, height) < MIN_SIDE:
+                raise refuse(f"the input image is smaller than {MIN_SIDE}x{MIN_SIDE} pixels")
+            if max(width, height) > MAX_ASPECT * min(width, height):
+                raise refuse(f"one side of the input image is over {MAX_ASPECT} times the other")
+            picture.load()
+            return InputImage(data, str(picture.format).lower(), width, height)
+    except BadPicture as error:
+        raise refuse(str(error), _code_for(data)) from error
+
+
+def upright_size(picture: Image.Image) -> tuple[int, int]:
+    """Returns width and height as a viewer shows them, the EXIF orientation applied."""
+    orientation = picture.getexif().get(0x0112, 1)
+    width, height = picture.size
+    return (height, width) if orientation in (5, 6, 7, 8) else (width, height)
+
+
+def _decode(field: str, text: str) -> bytes:
+    text = text.strip()
+    match = _DATA_URL.match(text)
+    payload = text[match.end() :] if match else text
+    try:
+        data = pybase64.b64decode(payload, validate=True)
+    except ValueError:
+        try:  # line breaks, URL-safe letters and missing padding are usual, and harmless
+            plain = re.sub(r"\s", "", payload).translate(str.maketrans("-_", "+/")).rstrip("=")
+            data = pybase64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        except ValueError as error:
+            raise UnusableImage(
+                "the input image is neither base64 nor a data URL with base64", param=field
+            ) from error
+    return data
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Image.Image]:
+    """Opens a picture from its header; any fault in here or in the body is a BadPicture."""
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            yield picture
+    except _PILLOW_FAULTS as error:
+        raise BadPicture("the input image is broken or not a PNG, JPEG or WebP picture") from error
+
+
+_OTHER_FORMATS: Final = (
+    (re.compile(rb"GIF8"), 0),
+    (re.compile(rb"BM"), 0),
+    (re.compile(rb"II\*\x00|MM\x00\*"), 0),
+    (re.compile(rb"ftyp(heic|heix|heim|heis|hevc|mif1|msf1|avif|avis)"), 4),
+    (re.compile(rb"\s*<(\?xml|svg|!DOCTYPE svg)", re.IGNORECASE), 0),
+)
+
+
+def _code_for(data: bytes) -> str:
+    """Tells a picture of a format we do not take from something that is no usable picture."""
+    known = any(pattern.match(data, at) for pattern, at in _OTHER_FORMATS)
+    return "unsupported_image_format" if known else "invalid_image"
+
+
+def fit(data: bytes, size: Size, painted: Size, output_format: str, quality: int | None) -> bytes:
+    """Returns a worker's picture in the format and the exact size that the caller asked for.
+
+    `painted` is the size that the worker was asked for. Raises BadPicture for bytes that are not
+    a whole picture of that size. The bytes are kept where nothing has to change.
+    """
+    with _opened(data) as picture:
+        if picture.size != (painted.width, painted.height):
+            raise BadPicture(f"the picture has {picture.size} pixels, not {painted}")
+        is_asked = size == painted and str(picture.format).lower() == output_format
+        picture.load()
+        if is_asked:
+            return data
+        left, top = (painted.width - size.width) // 2, (painted.height - size.height) // 2
+        cut = picture.convert("RGB").crop((left, top, left + size.width, top + size.height))
+        return encode(cut, output_format, quality)
+
+
+def encode(picture: Image.Image, output_format: str, quality: int | None) -> bytes:
+    """Encodes a picture as png, jpeg or webp; quality is 0 to 100, for the last two."""
+    options = {} if output_format == "png" else {"quality": 95 if quality is None else quality}
+    out = io.BytesIO()
+    picture.save(out, format=output_format.upper(), **options)
+    return out.getvalue()

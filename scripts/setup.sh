@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Builds the virtual environment .venv from pyproject.toml and constraints.txt.
+# Called by make; does its work again only when one of those files changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# 1. A Python that is new enough.
+python=""
+for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+  if command -v "$candidate" >/dev/null 2>&1 &&
+    "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    python=$candidate
+    break
+  fi
+done
+[ -n "$python" ] || fail "Turnout needs Python 3.11 or newer and found none; install it (on Debian and Ubuntu: apt-get install python3 python3-venv) or name one with PYTHON=/path/to/python."
+
+# 2. Its venv module: Debian and Ubuntu pack it separately.
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+  if [ "$(id -u)" = 0 ]; then as_root=(); else as_root=(sudo -n); fi
+  if command -v apt-get >/dev/null 2>&1 && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
+    say "installing the missing package $package"
+    { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"; } >/dev/null ||
+      fail "Python's venv module is missing and apt-get could not install $package; install it and run the command again."
+  else
+    fail "Python's venv module is missing; install the package $package (on Debian and Ubuntu: sudo apt-get install $package) and run the command again."
+  fi
+fi
+
+# 3. The environment itself.
+if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+  say "creating .venv with $("$python" --version)"
+  rm -rf .venv
+  "$python" -m venv .venv
+fi
+say "installing the pinned packages (the first time takes a minute or more)"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+  --constraint constraints.txt --editable '.[worker,dev]' ||
+  fail "pip could not install the packages above; see its message, then run the command again."
+touch .venv/ready
+say "ready"
