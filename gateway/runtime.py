@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from gateway.routing.routes import RouteTable
@@ -66,14 +66,23 @@ class Runtime:
             if not self.requests_open:
                 self._idle.set()
 
-    async def drain(self) -> None:
-        """Turns readiness off and admission away, then waits for running work, within limits."""
+    async def drain(self, hurry: asyncio.Event) -> None:
+        """Turns readiness off and admission away, then lets running work end.
+
+        What has not ended within `drain_seconds`, or when `hurry` is set, is cut: those in line
+        and those at work are answered with an error.
+        """
         self.is_draining = True
         for queue in self.queues.values():
             queue.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.config.server.drain_seconds):
-                await self._idle.wait()
+        ends = [asyncio.create_task(event.wait()) for event in (self._idle, hurry)]
+        seconds = self.config.server.drain_seconds
+        await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        for queue in self.queues.values():
+            queue.dismiss()
+        await self.dispatcher.close()
 
     def readiness(self) -> dict[str, Any]:
         """Tells per pool whether it can serve all its tasks, and if not, what is missing."""

@@ -65,12 +65,13 @@ async def serve(config: Config) -> None:
             port=public.getsockname()[1],
             admin_port=private.getsockname()[1],
         )
-        await _first(stop.wait(), *tasks)
+        for task in tasks:
+            task.add_done_callback(lambda _: stop.set())  # a listener that fails ends the rest
+        await stop.wait()
         runtime.telemetry.log.info("draining", seconds=server.drain_seconds)
-        await _first(runtime.drain(), hurry.wait())
+        await runtime.drain(hurry)
         for each, _ in listeners:
             each.should_exit = True
-            each.force_exit = runtime.requests_open > 0
         await asyncio.gather(*tasks)
         runtime.telemetry.log.info("stopped")
 
@@ -100,15 +101,3 @@ def _listener(app: ASGIApp) -> _Listener:
         timeout_graceful_shutdown=5,
     )
     return _Listener(config)
-
-
-async def _first(*awaitables: object) -> None:
-    """Waits for the first of several to end, and cancels the others that we began here."""
-    tasks = [
-        each if isinstance(each, asyncio.Task) else asyncio.ensure_future(each)  # type: ignore[call-overload]
-        for each in awaitables
-    ]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task, each in zip(tasks, awaitables, strict=True):
-        if task is not each:
-            task.cancel()

@@ -165,9 +165,9 @@ class Telemetry:
         """Logs that a server may, or may no longer, be given work."""
         self.log.warning("health", pool=pool, server=name, up=is_up, detail=detail)
 
-    def fault(self, where: str, error: BaseException) -> None:
+    def fault(self, where: str, error: BaseException, request_id: str | None = None) -> None:
         """Logs an error of our own with its trace."""
-        self.log.error("fault", where=where, exc_info=error)
+        self.log.error("fault", where=where, id=request_id, exc_info=error)
 
     def scrape(self, lines: Iterable[tuple[Pool, int]]) -> bytes:
         """Returns the metrics in Prometheus' text form; `lines` are pools and who waits there."""
@@ -194,7 +194,7 @@ def _logger(server: ServerConfig) -> Any:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *(
-                [structlog.dev.ConsoleRenderer()]
+                [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
                 if as_text
                 else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
             ),

@@ -54,7 +54,7 @@ class Boundary:
         except _ClientLeft:
             record.status = CLIENT_LEFT
         except Exception as error:  # noqa: BLE001 - the last place where a fault can be answered
-            self._runtime.telemetry.fault("request", error)
+            self._runtime.telemetry.fault("request", error, record.id)
             if not sender.has_started:
                 await sender.fail(GatewayError("an internal error; it was logged"))
 

@@ -57,6 +57,13 @@ class AdmissionQueue:
         """Takes no new request; those that wait keep their places."""
         self._is_closed = True
 
+    def dismiss(self) -> None:
+        """Sends away everybody who waits."""
+        for waiter in self._line:
+            if not waiter.future.done():
+                waiter.future.set_exception(_draining())
+        self._line.clear()
+
     async def lease(
         self,
         task: Task,
@@ -73,7 +80,7 @@ class AdmissionQueue:
         Raises QueueFull, NoWorker, Draining, or DeadlineExceeded.
         """
         if is_new and self._is_closed:
-            raise Draining("this gateway is stopping; send the request again", retry_after=1)
+            raise _draining()
         if (reason := self.pool.missing(task, without)) is not None:
             raise no_worker(task, reason)
         waiter = Waiter(task, number, without)
@@ -129,3 +136,7 @@ class AdmissionQueue:
                 if lease is not None:
                     self._line.remove(waiter)
                     waiter.future.set_result(lease)
+
+
+def _draining() -> Draining:
+    return Draining("this gateway is stopping; send the request again", retry_after=1)

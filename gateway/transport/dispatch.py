@@ -94,6 +94,8 @@ class Dispatcher:
         if not call.done():
             _give_up(lease, call, Cause.DEADLINE)
             raise Failure(Cause.DEADLINE)
+        if call.cancelled():
+            raise BadAnswer("this gateway stopped before the worker answered; the work may go on")
         return call.result()
 
     async def _call(self, lease: Lease, errand: Errand) -> Answer:
@@ -132,8 +134,8 @@ class Dispatcher:
             self._telemetry.fault("attempt", error)
 
     async def close(self) -> None:
-        """Cuts every call that still runs."""
-        for call in tuple(self._calls):
+        """Cuts every call that still runs; whoever waits for one gets an error."""
+        for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
 
