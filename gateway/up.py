@@ -34,6 +34,11 @@ CONFIG: Final = """\
 port = {port}
 admin_port = {admin_port}
 
+[models.glm-image]
+aliases = ["zai-org/GLM-Image"]
+default_size = "256x256" # the tiny model is at its best when small
+max_side = 512
+
 [pools.t2i]
 tasks = ["t2i"]
 encoder_url = "http://127.0.0.1:{encoder_port}"
