@@ -29,6 +29,7 @@ class Cause(Enum):
     UNREACHABLE = "unreachable"
     BUSY = "busy"
     TEXT_ONLY = "text_only"
+    REJECTED = "rejected"
     LOST = "lost"
     BAD_STATUS = "bad_status"
     OUT_OF_MEMORY = "out_of_memory"
@@ -56,6 +57,8 @@ MEANINGS: Final = MappingProxyType(
         Cause.BUSY: Meaning(Outcome.REFUSED, True, False),
         # The external-encoder refusal comes before any work; it tells of our table, not of health.
         Cause.TEXT_ONLY: Meaning(Outcome.REFUSED, True, False),
+        # A 400 of the worker is the caller's fault, and would be the same anywhere.
+        Cause.REJECTED: Meaning(Outcome.REFUSED, False, False),
         # From here on the worker may have begun, and a second run would be paid for twice.
         Cause.LOST: Meaning(Outcome.BROKEN, False, True),
         Cause.BAD_STATUS: Meaning(Outcome.BROKEN, False, False),

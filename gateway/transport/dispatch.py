@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from gateway.errors import BadAnswer, DeadlineExceeded, GatewayError, OutOfMemory
+from gateway.errors import BadAnswer, DeadlineExceeded, GatewayError, InvalidRequest, OutOfMemory
 from gateway.routing.outcome import MEANINGS, Cause
 from gateway.transport.upstream import Failure
 
@@ -147,6 +147,11 @@ def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
 
 
 def _error(failure: Failure, errand: Errand) -> GatewayError:
+    if failure.cause is Cause.REJECTED:
+        return InvalidRequest(
+            "the model cannot take this request; try a shorter prompt, another size, or another "
+            "input image"
+        )
     if failure.cause is Cause.OUT_OF_MEMORY:
         return OutOfMemory(
             "the worker ran out of memory; ask for a smaller size or try again later",

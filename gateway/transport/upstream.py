@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES: Final = 134_217_728
 _SCALARS: Final = ("num_inference_steps", "guidance_scale", "negative_prompt", "output_compression")
 _MEMORY_WORDS: Final = ("out of memory", "outofmemory")
-_TEXT_ONLY_WORDS: Final = ("i2i mode is not supported", "notimplementederror")
+_TEXT_ONLY_WORDS: Final = (
+    "i2i mode is not supported",  # the encoder is external
+    "notimplementederror",
+    "not supported for t2i models",  # the server took the model for a text-only one
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,8 @@ def cause_of(status: int, content: bytes, started: bool, task: Task) -> Cause:
         return Cause.OUT_OF_MEMORY
     if task is Task.I2I and any(words in text for words in _TEXT_ONLY_WORDS):
         return Cause.TEXT_ONLY
+    if status in (400, 413, 422):
+        return Cause.REJECTED
     return Cause.BAD_STATUS
 
 

@@ -32,7 +32,7 @@ RUBBISH = {
     "html success": status(200, b"<html>hello</html>", "text/html"),
     "empty 500": status(500, b""),
     "plain 500": status(500),
-    "400": status(400, b'{"detail":"bad"}', "application/json"),
+    "404": status(404, b'{"detail":"Not Found"}', "application/json"),
     "redirect": status(307, b"", location="http://127.0.0.1:1/"),
     "no data": status(200, b'{"created":1}', "application/json"),
     "no pictures": changed(data=[]),
@@ -152,13 +152,20 @@ async def test_a_late_answer_frees_the_slot(house):
     assert 200 == (await house.generate(prompt="p")).status_code
 
 
-@pytest.mark.parametrize("body", [NOT_IMPLEMENTED, b"NotImplementedError"])
-async def test_a_text_only_refusal_is_served_elsewhere(house, body):
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (500, NOT_IMPLEMENTED),
+        (500, b"NotImplementedError"),
+        (400, b'{"detail":"input_reference is not supported for T2I models."}'),
+    ],
+)
+async def test_a_text_only_refusal_is_served_elsewhere(house, code, body):
     """A refusal as text-only comes before any work: another worker serves (B15)."""
     blind, sighted = await pair(house, "i2i")
     blind.info = sighted.info = False
     await until(lambda: all(len(w.probes) > 4 for w in (blind, sighted)))
-    blind.script = status(500, body)
+    blind.script = status(code, body)
     response = await house.generate(prompt="p", image=DATA8)
     assert (200, "i2i-1") == (response.status_code, response.headers["x-turnout-worker"])
     worker = house.pool("i2i").workers[0]
@@ -168,6 +175,17 @@ async def test_a_text_only_refusal_is_served_elsewhere(house, body):
     assert 1 == blind.hits, "it is never sent a picture again"
     text = (await house.admin.get("/metrics")).text
     assert 'turnout_worker_text_only{pool="i2i",worker="i2i-0"} 1.0' in text
+
+
+@pytest.mark.parametrize("code", [400, 422])
+async def test_a_request_that_the_model_cannot_take_is_the_callers_fault(house, code):
+    """A worker's 400 is a 400 without the worker's words, and is asked of nobody else (R5)."""
+    first, second = await pair(house)
+    first.script = status(code, b'{"detail":"canary: prompt too long"}', "application/json")
+    response = await house.generate(prompt="p")
+    assert (400, "invalid_value", None) == code_of(response)
+    assert (1, 0) == (first.hits, second.hits)
+    assert "canary" not in response.text
 
 
 async def test_a_text_only_refusal_with_nobody_else_is_a_503(house):
