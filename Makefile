@@ -19,7 +19,7 @@ up: .venv/ready
 	@exec $(BIN)/turnout up $(ARGS)
 
 test: .venv/ready
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 check: .venv/ready
 	@$(BIN)/ruff format --check -q . || { echo 'check: run make fix'; exit 1; }
@@ -33,4 +33,4 @@ fix: .venv/ready
 	@$(BIN)/ruff check -q --fix .
 
 coverage: .venv/ready
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=term $(ARGS)

@@ -94,15 +94,22 @@ class _ClientLeft(Exception):
 async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, send: _Sender) -> None:
     """Runs the app, and cancels it when the client is gone. Raises _ClientLeft then.
 
-    One task reads the connection from here on, one message ahead of the app, because a
-    disconnect is seen only by reading. The server also reports one after a complete answer;
-    that one means nothing.
+    One task reads the connection, one message ahead of the app, because a disconnect is seen
+    only by reading. It begins when the app first asks for the body: a request that is refused
+    by its headers alone is never told to send one. The server also reports a disconnect after
+    a complete answer; that one means nothing.
     """
     messages: asyncio.Queue[Message] = asyncio.Queue(maxsize=1)
+    tasks: list[asyncio.Task[None]] = []
     has_left = False
 
+    async def next_message() -> Message:
+        if len(tasks) == 1:
+            tasks.append(asyncio.create_task(listen()))
+        return await messages.get()
+
     async def work() -> None:
-        await app(scope, messages.get, send)
+        await app(scope, next_message, send)
 
     async def listen() -> None:
         nonlocal has_left
@@ -110,20 +117,19 @@ async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, sen
             await messages.put(message)
         if not send.is_complete:
             has_left = True
-            worker.cancel()
+            tasks[0].cancel()
 
-    worker = asyncio.create_task(work())
-    listener = asyncio.create_task(listen())
+    tasks.append(asyncio.create_task(work()))
     try:
-        await asyncio.shield(worker)
+        await asyncio.shield(tasks[0])
     except asyncio.CancelledError:
         if has_left:
             raise _ClientLeft from None
         raise
     finally:
-        for task in (worker, listener):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(worker, listener, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _request_id(scope: Scope) -> str:

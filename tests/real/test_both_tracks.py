@@ -15,7 +15,7 @@ from PIL import Image, ImageChops
 
 from tests.support.pictures import facts, facts_of, picture
 
-pytestmark = [pytest.mark.xdist_group("real"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 README = Path(__file__).parents[2] / "README.md"
 STEPS = {"num_inference_steps": 2}

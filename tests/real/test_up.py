@@ -12,7 +12,7 @@ import pytest
 from tests.real.conftest import open_demo
 from tests.support.process import running, wait_for
 
-pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

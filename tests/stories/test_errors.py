@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 
@@ -191,3 +192,21 @@ async def test_browsers_of_allowed_origins_may_call(house):
         }
         response = await house.client.options("/v1/images/generations", headers=headers)
         assert allowed == (response.headers.get("access-control-allow-origin") == origin)
+
+
+async def test_an_announced_flood_is_refused_before_it_is_sent(house):
+    """A body announced as too large is a 413 without `100 Continue`; a small one gets it (B38)."""
+    await house.two_tracks(limits={"max_body_bytes": 5000})
+    host, port = house.url.removeprefix("http://").split(":")
+    for length, first in ((50_000_000, b"HTTP/1.1 413"), (15, b"HTTP/1.1 100")):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(
+            b"POST /generate HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+            b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length
+        )
+        assert (await reader.readline()).startswith(first)
+        if length == 15:
+            await reader.readline()
+            writer.write(b'{"prompt": "p"}')
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
