@@ -83,6 +83,12 @@ class ModelConfig(Section):
     size_policy: Literal["crop", "refuse"] = "crop"
     """Sides off the step: painted larger and cut back, or 400."""
 
+    @model_validator(mode="after")
+    def _the_default_fits(self) -> ModelConfig:
+        if max(map(int, self.default_size.split("x"))) > self.max_side:
+            raise ValueError(f"default_size {self.default_size} is larger than max_side")
+        return self
+
 
 class WorkerConfig(Section):
     url: HttpUrl
@@ -210,9 +216,13 @@ def _explain(source: str, fault: Any) -> str:
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
     """Walks the sections along a location and lists the keys of the last one."""
     section: type[Section] = Config
-    for part in location:  # positions and names given by the user lead nowhere further
-        field = section.model_fields.get(str(part))
-        section = (field and _section_in(field.annotation)) or section
+    is_given = False
+    for part in location:
+        if is_given:  # a position, or a name that the user chose, leads nowhere further
+            is_given = False
+        elif (inner := _section_in(section.model_fields[str(part)].annotation)) is not None:
+            is_given = section.model_fields[str(part)].annotation is not inner
+            section = inner
     return list(section.model_fields)
 
 

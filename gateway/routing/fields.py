@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,7 +33,7 @@ def _number(low: float, high: float, *, whole: bool, code: str = "invalid_value"
         if is_form and isinstance(value, str):
             value = _from_text(value, whole=whole)
         usable = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not usable or not (math.isfinite(value) and low <= value <= high):
+        if not usable or not low <= value <= high:
             message = f"'{name}' has to be a {kind} from {low} to {high}"
             raise InvalidRequest(message, code=code, param=name)
         return int(value) if whole else float(value)

@@ -39,6 +39,9 @@ IMAGE_FIELDS: Final = (
 NESTED_KEYS: Final = ("image_url", "url", "b64_json")
 """Keys under which an object carries its image."""
 
+MAX_NESTING: Final = 8
+"""Lists and objects around one image; real clients need three."""
+
 _BRACKETS: Final = re.compile(r"\[\d*\]$")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -65,7 +68,7 @@ def inspect(payload: Payload, face: Face, limits: LimitsConfig) -> ImageRequest:
             sources.extend(_sources(bare, value))
         elif name in REFUSED:
             _refuse(name, value, REFUSED[name])
-        elif name in PARSERS or name in ACCEPTED:
+        elif name in PARSERS or (name in ACCEPTED and not isinstance(value, Upload)):
             if name in values and values[name] != value:
                 raise InvalidRequest(f"'{name}' is given twice; send it once", param=name)
             values[name] = value
@@ -99,7 +102,7 @@ def inspect(payload: Payload, face: Face, limits: LimitsConfig) -> ImageRequest:
     )
 
 
-def _sources(field: str, value: object) -> list[ImageSource]:
+def _sources(field: str, value: object, depth: int = 0) -> list[ImageSource]:
     """Lists the images that a value holds; an empty value holds none."""
     if _is_blank(value):
         return []
@@ -114,12 +117,12 @@ def _sources(field: str, value: object) -> list[ImageSource]:
                 param=field,
             )
         return [ImageSource(field, value)]
-    if isinstance(value, list):
-        return [source for item in value for source in _sources(field, item)]
-    if isinstance(value, dict):
-        found = [s for key in NESTED_KEYS if key in value for s in _sources(field, value[key])]
-        if found or any(key in value for key in NESTED_KEYS):
-            return found
+    if isinstance(value, list) and depth < MAX_NESTING:
+        return [source for item in value for source in _sources(field, item, depth + 1)]
+    if isinstance(value, dict) and depth < MAX_NESTING:
+        held = [value[key] for key in NESTED_KEYS if key in value]
+        if held:
+            return [source for item in held for source in _sources(field, item, depth + 1)]
     raise UnusableImage(
         "an input image is a base64 text, a data URL, a file part, or an object with "
         "'b64_json' or 'url'",
@@ -128,16 +131,22 @@ def _sources(field: str, value: object) -> list[ImageSource]:
 
 
 def _is_blank(value: object) -> bool:
-    if isinstance(value, str):
-        return not value.strip()
-    if isinstance(value, list | dict):
-        return all(map(_is_blank, value.values() if isinstance(value, dict) else value))
-    return value is None or (isinstance(value, Upload) and value.is_blank)
+    left = [value]
+    while left:  # a loop, because a caller may nest deeper than we can call
+        item = left.pop()
+        if isinstance(item, list | dict):
+            left.extend(item.values() if isinstance(item, dict) else item)
+        elif isinstance(item, str):
+            if item.strip():
+                return False
+        elif not (item is None or (isinstance(item, Upload) and item.is_blank)):
+            return False
+    return True
 
 
 def _refuse(name: str, value: object, reason: str) -> None:
-    harmless = _is_blank(value) or value is False or str(value).lower() == "false"
-    if not harmless:
+    is_off = value is False or (isinstance(value, str) and value.lower() == "false")
+    if not (is_off or _is_blank(value)):
         raise InvalidRequest(
             f"'{name}' is not supported: {reason}", code="unsupported_parameter", param=name
         )

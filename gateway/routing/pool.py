@@ -73,6 +73,8 @@ class Pool:
     def add(self, worker: Worker) -> None:
         """Takes a worker in."""
         self.workers.append(worker)
+        if worker in self.leaving:
+            self.leaving.remove(worker)
 
     def remove(self, worker: Worker) -> None:
         """Lets a worker go: no new work, and forgotten when its last lease ends."""

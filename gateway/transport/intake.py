@@ -32,7 +32,7 @@ async def read_payload(
     kind, options = parse_options_header(headers.get("content-type", ""))
     boundary = _checked_kind(kind, options, headers.get("content-encoding", ""))
     length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > max_body_bytes:
+    if length.isdecimal() and (len(length) > 18 or int(length) > max_body_bytes):
         raise _too_large(max_body_bytes)
     if boundary is None:
         return parse_json(b"".join([chunk async for chunk in _limited(body, max_body_bytes)]))

@@ -65,7 +65,7 @@ def load_image(source: ImageSource, limits: LimitsConfig) -> InputImage:
 
     try:
         with _opened(data) as picture:
-            width, height = upright_size(picture)
+            width, height = picture.size  # as stored: looking for EXIF may decode a PNG
             if (
                 width * height > limits.max_image_pixels
                 or max(width, height) > limits.max_image_side
@@ -80,7 +80,8 @@ def load_image(source: ImageSource, limits: LimitsConfig) -> InputImage:
             if max(width, height) > MAX_ASPECT * min(width, height):
                 raise refuse(f"one side of the input image is over {MAX_ASPECT} times the other")
             picture.load()
-            return InputImage(data, str(picture.format).lower(), width, height)
+            kind = "jpeg" if picture.format == "MPO" else str(picture.format).lower()
+            return InputImage(data, kind, *upright_size(picture))
     except BadPicture as error:
         raise refuse(str(error), _code_for(data)) from error
 

@@ -42,6 +42,13 @@ class House:
         await self.open({"t2i": [text], "i2i": [image]}, **config)
         return text, image
 
+    async def pair(self, name="t2i", **config):
+        """Opens one pool of two workers; the first is asked first."""
+        task_type = "T2I" if name == "t2i" else "TI2I"
+        first, second = await self.worker(task_type), await self.worker(task_type)
+        await self.open({name: [first, second]}, **config)
+        return first, second
+
     async def open(self, pools, pool=None, *, wait=True, **sections):
         """Opens a gateway over pools of workers (or URLs); `pool` adds options to every pool.
 

@@ -1,0 +1,234 @@
+"""The deployment files agree with the code, with each other, and with their own languages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import typer
+from packaging.requirements import Requirement
+from ruamel.yaml import YAML
+
+from gateway import cli as gateway_cli
+from gateway.config import Config, load_config
+from scripts.example_config import example
+from scripts.run_dockerfile import parse
+from workers import cli as worker_cli
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+BIN = Path(sys.prefix) / "bin"
+SERVICES = YAML(typ="safe").load(DEPLOY / "compose.yaml")["services"]
+STAGES = parse((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+PROFILES = ["cpu", "gpu"]
+COMMANDS = {"gateway": gateway_cli.app, "worker": worker_cli.app}
+
+
+def built(target: str) -> list[str]:
+    """Names the services whose image is made from a target of the Dockerfile."""
+    return [name for name, s in SERVICES.items() if s.get("build", {}).get("target") == target]
+
+
+def parsed(target: str, words: list[str]) -> dict[str, object]:
+    """Has the real command line parse a command, and returns its parameters."""
+    command = typer.main.get_command(COMMANDS[target])
+    verb, *arguments = words
+    return command.commands[verb].make_context(verb, arguments).params
+
+
+def settings(profile: str) -> Config:
+    return load_config(DEPLOY / f"turnout.{profile}.toml", {})
+
+
+def seconds(duration: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([smh])", duration).groups()
+    return int(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+
+
+def test_dockerfile_is_clean() -> None:
+    """The linter for Dockerfiles finds nothing."""
+    done = subprocess.run(
+        [BIN / "hadolint", ROOT / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (0, "") == (done.returncode, done.stdout)
+
+
+def test_dockerfile_copies_only_what_the_build_may_see() -> None:
+    """Each source of a COPY from the tree exists and is let through by .dockerignore."""
+    allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for stage in STAGES.values():
+        for word, rest in stage.lines:
+            if word == "COPY" and "--from" not in rest:
+                for source in rest.split()[:-1]:
+                    assert (ROOT / source).exists(), source
+                    assert f"!{source}" in allowed
+
+
+def test_gateway_image_has_no_torch() -> None:
+    """Nothing that the gateway stage installs leads to torch, directly or in between."""
+    chain = [STAGES["gateway"], STAGES["gateway-env"], STAGES["base"], STAGES["wheel"]]
+    lines = [rest for stage in chain for _, rest in stage.lines]
+    assert not any(word in line for line in lines for word in ("torch", "[worker]", "worker.txt"))
+    left, seen = ["turnout"], set()
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            left += [
+                each.name.lower()
+                for each in map(Requirement, requirements_of(name))
+                if each.marker is None or each.marker.evaluate({"extra": ""})
+            ]
+    assert "fastapi" in seen
+    assert not {"torch", "diffusers", "transformers", "accelerate"} & seen
+
+
+def requirements_of(name: str) -> list[str]:
+    try:
+        return metadata.requires(name) or []
+    except metadata.PackageNotFoundError:  # a marker of another platform
+        return []
+
+
+def test_images_run_as_a_numbered_user() -> None:
+    """Both images end as the same user, by number, so that `runAsNonRoot` can check it."""
+    for name in COMMANDS:
+        assert ["10001:10001"] == [rest for word, rest in STAGES[name].lines if word == "USER"]
+
+
+def test_compose_file_is_valid() -> None:
+    """The compose file follows the published schema."""
+    command = ["check-jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run(
+        [BIN / command[0], *command[1:], DEPLOY / "compose.yaml"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def test_images_are_pinned() -> None:
+    """Foreign images carry a version, our own carry the project's."""
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    version = ours["project"]["version"]
+    for name, service in SERVICES.items():
+        tag = service["image"].partition(":")[2]
+        expected = rf"{version}(-cpu)?" if "build" in service else r"v\d+\.\d+\.\d+"
+        assert re.fullmatch(expected, tag), name
+    for stage in STAGES.values():
+        assert stage.base in STAGES or re.search(r":\d+\.\d+-\w+-\w+$", stage.base)
+
+
+@pytest.mark.parametrize("name", built("worker"))
+def test_worker_commands_are_understood(name: str) -> None:
+    """The workers' command line takes each command of the compose file."""
+    service = SERVICES[name]
+    words = shlex.split(service["command"])
+    if "entrypoint" in service:
+        assert (["hf"], "download") == (service["entrypoint"], words[0])
+        return
+    found = parsed("worker", words)
+    folder = found.get("model") or found["directory"]
+    assert "glm-image" in folder.name
+    assert f"{folder.parent}" in {volume.split(":")[1] for volume in service["volumes"]}
+
+
+def test_image_command_of_the_gateway_is_understood() -> None:
+    """The gateway's command line takes the image's CMD, and compose mounts the file it names."""
+    words = shlex.split(dict(STAGES["gateway"].lines)["CMD"].translate(str.maketrans("[],", "   ")))
+    target = parsed("gateway", words)["config"]
+    for profile in PROFILES:
+        mounts = SERVICES[f"gateway-{profile}"]["volumes"]
+        assert [f"./turnout.{profile}.toml:{target}:ro"] == mounts
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_gateway_looks_where_the_services_listen(profile: str) -> None:
+    """Each address in a configuration is a service of the profile, at the port it listens on."""
+    config = settings(profile)
+    addresses = [worker.url for _, _, worker in config.worker_names()]
+    addresses += [pool.encoder_url for pool in config.pools.values() if pool.encoder_url]
+    assert len(addresses) == 3
+    for address in map(urlsplit, addresses):
+        service = SERVICES[address.hostname]
+        assert [profile] == service["profiles"]
+        assert ["workers"] == service["networks"]
+        assert str(address.port) == service["healthcheck"]["test"][-1] == port_of(service)
+
+
+def port_of(service: dict) -> str:
+    if "build" not in service:
+        return service["environment"]["PORT"]
+    return str(parsed("worker", shlex.split(service["command"]))["port"])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_t2i_and_its_gateway_use_the_same_encoder(profile: str) -> None:
+    """The encoder that a T2I server asks is the one that the gateway probes, and comes first."""
+    service = SERVICES[f"t2i-{profile}"]
+    asked = (
+        service["environment"]["ENCODER_URL"]
+        if profile == "gpu"
+        else parsed("worker", shlex.split(service["command"]))["encoder"]
+    )
+    assert settings(profile).pools["t2i"].encoder_url == asked
+    assert {f"encoder-{profile}": {"condition": "service_healthy"}} == service["depends_on"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_gateway_starts_first_and_stops_last(profile: str) -> None:
+    """A gateway waits for no worker, and compose waits for its drain."""
+    service = SERVICES[f"gateway-{profile}"]
+    assert "depends_on" not in service
+    assert seconds(service["stop_grace_period"]) > settings(profile).server.drain_seconds + 5
+
+
+def test_only_the_gateway_is_reachable() -> None:
+    """Ports are published by gateways alone, on loopback unless a variable says otherwise."""
+    published = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
+    assert {"gateway-cpu", "gateway-gpu"} == set(published)
+    for clients, operators in published.values():
+        assert clients == "${TURNOUT_HOST:-127.0.0.1}:${TURNOUT_PORT:-8000}:8000"
+        assert operators == "127.0.0.1:${TURNOUT_ADMIN_PORT:-8001}:8001"
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_containers_have_few_rights(name: str) -> None:
+    """Each service drops its capabilities, and ours have a read-only root."""
+    service = SERVICES[name]
+    assert ["ALL"] == service["cap_drop"]
+    assert ["no-new-privileges:true"] == service["security_opt"]
+    assert ("build" in service) == service.get("read_only", False)
+
+
+def test_example_is_what_the_script_writes() -> None:
+    """The example has each option with its default, since it is made from the code."""
+    path = DEPLOY / "turnout.example.toml"
+    assert example() == path.read_text(encoding="utf-8"), "run scripts/example_config.py"
+    loaded, defaults = load_config(path, {}), load_config(None, {})
+    assert (defaults.server, defaults.limits, defaults.models) == (
+        loaded.server,
+        loaded.limits,
+        loaded.models,
+    )
+
+
+@pytest.mark.parametrize("script", sorted(DEPLOY.rglob("*.sh")), ids=lambda path: path.name)
+def test_scripts_parse(script: Path) -> None:
+    """Each script is executable, strict, and valid bash."""
+    subprocess.run(["bash", "-n", script], check=True)
+    assert script.stat().st_mode & 0o111
+    assert "\nset -euo pipefail\n" in script.read_text(encoding="utf-8")
+
+
+def test_t2i_script_refuses_a_wrong_path() -> None:
+    """The T2I script says so where SGLang would silently take another implementation."""
+    done = subprocess.run(
+        ["bash", DEPLOY / "sglang/t2i.sh"], env={"MODEL": "/m/x"}, capture_output=True, check=False
+    )
+    assert (2, True) == (done.returncode, b"glm-image" in done.stderr)
