@@ -18,16 +18,20 @@ for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11};
 done
 [ -n "$python" ] || fail "Turnout needs Python 3.11 or newer and found none; install it (on Debian and Ubuntu: apt-get install python3 python3-venv) or name one with PYTHON=/path/to/python."
 
-# 2. Its venv module: Debian and Ubuntu pack it separately.
-if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-  package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+# 2. What Debian and Ubuntu pack separately: Python's venv module, and curl for the README's lines.
+packages=()
+"$python" -c 'import ensurepip, venv' 2>/dev/null ||
+  packages+=("python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
+command -v curl >/dev/null 2>&1 || packages+=(curl)
+if [ "${#packages[@]}" -gt 0 ]; then
   if [ "$(id -u)" = 0 ]; then as_root=(); else as_root=(sudo -n); fi
-  if command -v apt-get >/dev/null 2>&1 && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
-    say "installing the missing package $package"
-    { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"; } >/dev/null ||
-      fail "Python's venv module is missing and apt-get could not install $package; install it and run the command again."
+  if command -v apt-get >/dev/null 2>&1 && "${as_root[@]}" true 2>/dev/null; then
+    say "installing ${packages[*]}"
+    { "${as_root[@]}" apt-get update -qq &&
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"; } >/dev/null ||
+      fail "apt-get could not install ${packages[*]}; install it and run the command again."
   else
-    fail "Python's venv module is missing; install the package $package (on Debian and Ubuntu: sudo apt-get install $package) and run the command again."
+    fail "${packages[*]} is missing; install it (on Debian and Ubuntu: sudo apt-get install ${packages[*]}) and run the command again."
   fi
 fi
 
