@@ -27,9 +27,9 @@ if [ "${#packages[@]}" -gt 0 ]; then
   if [ "$(id -u)" = 0 ]; then as_root=(); else as_root=(sudo -n); fi
   if command -v apt-get >/dev/null 2>&1 && "${as_root[@]}" true 2>/dev/null; then
     say "installing ${packages[*]}"
-    { "${as_root[@]}" apt-get update -qq &&
-      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"; } >/dev/null ||
-      fail "apt-get could not install ${packages[*]}; install it and run the command again."
+    output=$("${as_root[@]}" apt-get update -qq 2>&1 &&
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}" 2>&1) ||
+      { printf '%s\n' "$output" >&2; fail "apt-get could not install ${packages[*]}; install it and run the command again."; }
   else
     fail "${packages[*]} is missing; install it (on Debian and Ubuntu: sudo apt-get install ${packages[*]}) and run the command again."
   fi
