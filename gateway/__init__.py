@@ -1,7 +1,8 @@
 """Turnout's gateway: one endpoint, every image request on the track that can serve it."""
 
 from gateway.app import create_admin_app, create_app
-from gateway.config import Config, ConfigError, load_config
+from gateway.config import Config
+from gateway.config_file import ConfigError, load_config
 from gateway.errors import GatewayError
 from gateway.runtime import Runtime
 

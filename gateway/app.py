@@ -66,7 +66,10 @@ def _known(error: Exception) -> GatewayError:
         return InvalidRequest("the request does not have the shape that this route reads")
     if isinstance(error, HTTPException):
         if error.status_code == 404:
-            return NotFound("there is nothing at this path")
+            return NotFound(
+                "there is nothing at this path; pictures are made at POST /generate, "
+                "/v1/images/generations and /v1/images/edits"
+            )
         if error.status_code == 405:
             allow = (error.headers or {}).get("Allow", "POST")
             return MethodNotAllowed(f"this path takes {allow}", allow=allow)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gateway.config import Config, ConfigError, load_config
+from gateway.config_file import ConfigError, load_config
 from gateway.server import PortTaken
 from gateway.server import serve as serve_forever
 from gateway.transport.prober import Report, probe, probe_client
 
+if TYPE_CHECKING:
+    from gateway.config import Config
+
 app = typer.Typer(
+    invoke_without_command=True,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,7 +33,17 @@ ConfigPath = Annotated[
     Path | None,
     typer.Option("--config", help="TOML file; else TURNOUT_CONFIG, else ./turnout.toml."),
 ]
+DemoPort = Annotated[int, typer.Option(min=1, max=65535)]
 PROBE_TIMEOUT_SECONDS = 5.0
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(importlib.metadata.version("turnout"))
+        raise typer.Exit
 
 
 def main() -> None:
@@ -40,7 +55,7 @@ def main() -> None:
 def serve(
     config: ConfigPath = None,
     host: Annotated[str | None, typer.Option(help="Address for clients.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port for clients.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port for clients.")] = None,
 ) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
     loaded = _load(config)
@@ -54,11 +69,11 @@ def serve(
 
 @app.command()
 def up(
-    port: Annotated[int, typer.Option(help="Gateway, for clients.")] = 8000,
-    admin_port: Annotated[int, typer.Option(help="Gateway, for operators.")] = 8001,
-    encoder_port: Annotated[int, typer.Option(help="Encoder server.")] = 30001,
-    t2i_port: Annotated[int, typer.Option(help="Text-to-image worker.")] = 30010,
-    i2i_port: Annotated[int, typer.Option(help="Image-to-image worker.")] = 30020,
+    port: DemoPort = 8000,
+    admin_port: DemoPort = 8001,
+    encoder_port: DemoPort = 30001,
+    t2i_port: DemoPort = 30010,
+    i2i_port: DemoPort = 30020,
     directory: Annotated[
         Path, typer.Option("--dir", help="Keeps the tiny checkpoint and the logs.")
     ] = Path(".turnout"),
@@ -81,27 +96,50 @@ def check(config: ConfigPath = None) -> None:
     console.print_json(loaded.model_dump_json())
     table = Table("pool", "server", "address", "state")
     rows = asyncio.run(_probe_all(loaded))
-    for pool, name, address, problem in rows:
-        table.add_row(pool, name, address, problem or "ok")
+    for pool, name, address, problem, note in rows:
+        table.add_row(pool, name, address, problem or f"ok{note}")
     console.print(table)
-    if any(problem for *_, problem in rows):
+    for task in ("t2i", "i2i"):
+        if not any(task in pool.tasks for pool in loaded.pools.values()):
+            console.print(f"note: no pool serves {task}; such requests get 503")
+    if any(row.problem for row in rows):
         raise typer.Exit(1)
 
 
-async def _probe_all(config: Config) -> list[tuple[str, str, str, str | None]]:
-    """Probes workers and encoders; the last of each row is what is wrong, or None."""
+class Row(NamedTuple):
+    """Is what `check` says of one server; `problem` is None where it is good."""
+
+    pool: str
+    name: str
+    address: str
+    problem: str | None
+    note: str = ""
+
+
+async def _probe_all(config: Config) -> list[Row]:
+    """Probes every worker and every encoder."""
     rows = []
     async with probe_client() as client:
         for name, pool, worker in config.worker_names():
-            url = worker.url.rstrip("/")
-            report = await probe(client, url, PROBE_TIMEOUT_SECONDS, with_tasks=True)
-            rows.append((pool, name, url, _problem(report, config.pools[pool].tasks)))
+            report = await probe(client, worker.url, PROBE_TIMEOUT_SECONDS, with_tasks=True)
+            problem = _problem(report, config.pools[pool].tasks)
+            rows.append(Row(pool, name, worker.url, problem, _note(report, config)))
         for pool, section in config.pools.items():
-            if section.encoder_url is not None:
-                url = section.encoder_url.rstrip("/")
+            if (url := section.encoder_url) is not None:
                 report = await probe(client, url, PROBE_TIMEOUT_SECONDS, with_tasks=False)
-                rows.append((pool, "encoder", url, _problem(report, ())))
+                rows.append(Row(pool, "encoder", url, _problem(report, ())))
     return rows
+
+
+def _note(report: Report, config: Config) -> str:
+    larger = [
+        name
+        for name, model in config.models.items()
+        if report.max_side is not None and model.max_side > report.max_side
+    ]
+    if not larger:
+        return ""
+    return f", but paints sides up to {report.max_side} only; lower max_side of {', '.join(larger)}"
 
 
 def _problem(report: Report, tasks: tuple[str, ...]) -> str | None:

@@ -1,32 +1,28 @@
-"""The configuration: every option once, with its default, its unit and its danger.
-
-A file is TOML; `TURNOUT__POOLS__I2I__QUEUE_LIMIT=50` in the environment overlays it.
-Unknown keys are refused with the nearest known one, so a typing error never goes unnoticed.
-"""
+"""The configuration: every option once, with its default, its unit and its danger."""
 
 from __future__ import annotations
 
-import difflib
-import os
-import re
-import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-ENVIRONMENT_PREFIX = "TURNOUT__"
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Seconds = Annotated[float, Field(gt=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
-HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/\s?#]+/?$")]
 
 
-class ConfigError(Exception):
-    """Says which file and key cannot be used, and what would."""
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or none that exists
+        is_right = False
+    if not is_right or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("has to be an address as http://HOST:PORT, without path or password")
+    return url.rstrip("/")
+
+
+HttpUrl = Annotated[str, AfterValidator(_address)]
 
 
 class Section(BaseModel):
@@ -52,6 +48,12 @@ class ServerConfig(Section):
     """Least important event that is logged."""
     log_format: Literal["auto", "json", "text"] = "auto"
     """`json` lines, `text` for people; `auto` is text on a terminal and json elsewhere."""
+
+    @model_validator(mode="after")
+    def _the_ports_differ(self) -> ServerConfig:
+        if self.port == self.admin_port != 0:
+            raise ValueError(f"port and admin_port are both {self.port}; they have to differ")
+        return self
 
 
 class LimitsConfig(Section):
@@ -79,14 +81,22 @@ class ModelConfig(Section):
     step: int = Field(default=32, ge=1)
     """Workers paint sides that are multiples of this, in pixels."""
     max_side: int = Field(default=2048, ge=64)
-    """Longest side of a result, in pixels."""
+    """Longest side of a result, in pixels; a multiple of the step."""
     size_policy: Literal["crop", "refuse"] = "crop"
     """Sides off the step: painted larger and cut back, or 400."""
 
     @model_validator(mode="after")
-    def _the_default_fits(self) -> ModelConfig:
-        if max(map(int, self.default_size.split("x"))) > self.max_side:
-            raise ValueError(f"default_size {self.default_size} is larger than max_side")
+    def _sizes_agree(self) -> ModelConfig:
+        small, large = sorted(map(int, self.default_size.split("x")))
+        if self.max_side % self.step:
+            raise ValueError(f"max_side {self.max_side} is no multiple of step {self.step}")
+        if large > self.max_side or large > 4 * small or small < 8:
+            raise ValueError(
+                f"default_size {self.default_size} has to have sides from 8 to max_side "
+                f"{self.max_side}, one at most 4 times the other"
+            )
+        if self.size_policy == "refuse" and (small % self.step or large % self.step):
+            raise ValueError(f"default_size {self.default_size} is off the step {self.step}")
         return self
 
 
@@ -119,6 +129,8 @@ class PoolConfig(Section):
 
     @model_validator(mode="after")
     def _an_external_encoder_sees_no_pictures(self) -> PoolConfig:
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError("a task is listed twice")
         if self.encoder_url is not None and "i2i" in self.tasks:
             raise ValueError(
                 "a pool with an encoder_url cannot serve i2i: its workers hand the encoder text "
@@ -146,7 +158,7 @@ class Config(Section):
     def _names_are_unique(self) -> Config:
         called = [name for key, model in self.models.items() for name in (key, *model.aliases)]
         workers = [name for name, _, _ in self.worker_names()]
-        addresses = [worker.url.rstrip("/") for _, _, worker in self.worker_names()]
+        addresses = [worker.url for _, _, worker in self.worker_names()]
         for kind, names in (
             ("model name or alias", called),
             ("worker name", workers),
@@ -164,69 +176,3 @@ class Config(Section):
             for pool_name, pool in self.pools.items()
             for position, worker in enumerate(pool.workers)
         ]
-
-
-def load_config(path: Path | None, environment: Mapping[str, str] = os.environ) -> Config:
-    """Loads a TOML file (none: defaults only) under the environment's overlay.
-
-    Raises ConfigError with the file, the key and the nearest known key.
-    """
-    source = str(path) if path else "environment"
-    data: dict[str, Any] = {}
-    if path is not None:
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{source}: is not valid TOML: {error}") from error
-    for name, text in sorted(environment.items()):
-        if name.startswith(ENVIRONMENT_PREFIX):
-            _overlay(data, name, text)
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError("\n".join(_explain(source, fault) for fault in error.errors())) from error
-
-
-def _overlay(data: dict[str, Any], name: str, text: str) -> None:
-    *sections, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    for section in sections:
-        inner = data.setdefault(section, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"environment: {name}: {section} is a value, not a section")
-        data = inner
-    data[key] = value
-
-
-def _explain(source: str, fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "configuration"
-    if fault["type"] == "extra_forbidden":
-        known = _known_keys(fault["loc"][:-1])
-        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0)
-        return f"{source}: {place}: unknown key; did you mean {near[0]!r}?"
-    message = re.sub(r"^Value error, ", "", fault["msg"])
-    return f"{source}: {place}: {message[0].lower()}{message[1:]}"
-
-
-def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    """Walks the sections along a location and lists the keys of the last one."""
-    section: type[Section] = Config
-    is_given = False
-    for part in location:
-        if is_given:  # a position, or a name that the user chose, leads nowhere further
-            is_given = False
-        elif (inner := _section_in(section.model_fields[str(part)].annotation)) is not None:
-            is_given = section.model_fields[str(part)].annotation is not inner
-            section = inner
-    return list(section.model_fields)
-
-
-def _section_in(kind: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, Section):
-        return kind
-    return next(filter(None, map(_section_in, get_args(kind))), None)

@@ -6,6 +6,7 @@ GatewayError                    500  internal_error
 │  ├─ UnusableImage             400  missing_image, invalid_image, image_too_large, …
 │  ├─ NotFound                  404  not_found, model_not_found, unsupported_endpoint
 │  ├─ MethodNotAllowed          405  method_not_allowed
+│  ├─ SlowUpload                408  request_timeout
 │  ├─ BodyTooLarge              413  request_too_large
 │  └─ MediaType                 415  unsupported_media_type
 ├─ CapacityError                ours; try again after a while
@@ -100,6 +101,11 @@ class MethodNotAllowed(CallerError):
     codes = ("method_not_allowed",)
 
 
+class SlowUpload(CallerError):
+    status = 408
+    codes = ("request_timeout",)
+
+
 class BodyTooLarge(CallerError):
     status = 413
     codes = ("request_too_large",)
@@ -160,6 +166,7 @@ LEAVES: Final[tuple[type[GatewayError], ...]] = (
     UnusableImage,
     NotFound,
     MethodNotAllowed,
+    SlowUpload,
     BodyTooLarge,
     MediaType,
     QueueFull,

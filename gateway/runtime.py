@@ -34,14 +34,16 @@ class Runtime:
         self.routes = RouteTable.build(config)
         self.queues = {pool.name: AdmissionQueue(pool, self.clock) for pool in self.routes.pools}
         self.is_draining = False
+        self.arriving: set[asyncio.Task[Any]] = set()
+        """Tasks of requests that have not arrived as a whole yet."""
         self.requests_open = 0
-        """Requests for pictures that have begun and are not answered yet."""
+        """Requests that have arrived as a whole and are not answered yet."""
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def __aenter__(self) -> Self:
         self._upstream = Upstream()
-        self.dispatcher = Dispatcher(self._upstream, self.telemetry, self.clock)
+        self.dispatcher = Dispatcher(self._upstream, self.queues, self.telemetry, self.clock)
         self._prober = Prober(self.routes.pools, self.telemetry, self._wake)
         self._prober.start()
         return self
@@ -55,8 +57,19 @@ class Runtime:
         self.queues[pool.name].wake()
 
     @contextmanager
-    def open_request(self) -> Iterator[None]:
-        """Counts a request for pictures while it runs; a drain waits for it."""
+    def arrival(self) -> Iterator[None]:
+        """Covers a request until it has arrived and been understood; a drain may cut it off."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.arriving.add(task)
+        try:
+            yield
+        finally:
+            self.arriving.discard(task)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Covers a request from then on; a drain waits for it."""
         self.requests_open += 1
         self._idle.clear()
         try:
@@ -69,8 +82,8 @@ class Runtime:
     async def drain(self, hurry: asyncio.Event) -> None:
         """Turns readiness off and admission away, then lets running work end.
 
-        What has not ended within `drain_seconds`, or when `hurry` is set, is cut: those in line
-        and those at work are answered with an error.
+        What has not ended within `drain_seconds`, or when `hurry` is set, is cut: those still
+        arriving, those in line and those at work are answered with an error.
         """
         self.is_draining = True
         for queue in self.queues.values():
@@ -78,8 +91,8 @@ class Runtime:
         ends = [asyncio.create_task(event.wait()) for event in (self._idle, hurry)]
         seconds = self.config.server.drain_seconds
         await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for end in ends:
-            end.cancel()
+        for task in (*ends, *self.arriving):
+            task.cancel()
         for queue in self.queues.values():
             queue.dismiss()
         await self.dispatcher.close()
@@ -90,6 +103,8 @@ class Runtime:
         for pool in self.routes.pools:
             reasons = (pool.missing(task) for task in pool.tasks)
             missing = next((reason for reason in reasons if reason is not None), None)
+            if self.is_draining:
+                missing = "this gateway is stopping"
             pools[pool.name] = {
                 "ready": missing is None,
                 "workers": len(pool.workers),
@@ -98,5 +113,4 @@ class Runtime:
                 ),
                 "missing": missing,
             }
-        ready = any(pool["ready"] for pool in pools.values()) and not self.is_draining
-        return {"ready": ready, "pools": pools}
+        return {"ready": any(pool["ready"] for pool in pools.values()), "pools": pools}

@@ -16,6 +16,7 @@ import uvicorn
 
 from gateway.app import create_admin_app, create_app
 from gateway.runtime import Runtime
+from gateway.telemetry import capture_library_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from gateway.config import Config
 
+BACKLOG = 2048
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -53,6 +55,7 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for signum in STOP_SIGNALS:
         loop.add_signal_handler(signum, on_signal)
+    capture_library_logs(server)
     async with Runtime(config) as runtime:
         listeners = (
             (_listener(create_app(runtime)), public),
@@ -83,6 +86,7 @@ def bind(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise PortTaken(f"cannot listen on {host} port {port}: {error.strerror}") from error
@@ -94,6 +98,7 @@ def _listener(app: ASGIApp) -> _Listener:
     config = uvicorn.Config(
         app,
         http="httptools",
+        ws="none",
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,14 @@ class RequestRecord:
     task: str | None = None
     evidence: str | None = None
     pool: str | None = None
-    worker: str | None = None
     workers: list[str] = field(default_factory=list)
+    """Per picture the worker that was asked last; empty while none was."""
     attempts: int = 0
     queue_seconds: float = 0.0
     worker_seconds: float = 0.0
     status: int = 0
     code: str | None = None
+    seed: int | None = None
     ignored: tuple[str, ...] = ()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -51,8 +53,9 @@ class RequestRecord:
             ("x-request-id", self.id),
             ("x-turnout-task", self.task),
             ("x-turnout-pool", self.pool),
-            ("x-turnout-worker", ",".join(self.served_by()) or None),
-            ("x-turnout-ignored", ",".join(self.ignored) or None),
+            ("x-turnout-worker", self.asked or None),
+            ("x-turnout-seed", None if self.seed is None else str(self.seed)),
+            ("x-turnout-ignored", ",".join(dict.fromkeys(self.ignored)) or None),
         ]
         if self.pool is not None:
             pairs.append(("x-turnout-attempts", str(self.attempts)))
@@ -60,9 +63,10 @@ class RequestRecord:
             pairs.append(("x-turnout-worker-seconds", f"{self.worker_seconds:.3f}"))
         return [(name.encode(), value.encode()) for name, value in pairs if value is not None]
 
-    def served_by(self) -> list[str]:
-        """Lists the workers that answered, else the last one that was asked."""
-        return self.workers or ([self.worker] if self.worker else [])
+    @property
+    def asked(self) -> str:
+        """Names the workers, comma-joined, one per picture."""
+        return ",".join(filter(None, self.workers))
 
 
 class Telemetry:
@@ -109,9 +113,9 @@ class Telemetry:
             ("pool", "worker"),
             registry=self.registry,
         )
-        self._sighted = Gauge(
+        self._unable = Gauge(
             "turnout_worker_text_only",
-            "1 for a worker of an i2i pool that showed or says it sees no pictures.",
+            "1 for a worker that says or showed that it cannot do a task of its pool.",
             ("pool", "worker"),
             registry=self.registry,
         )
@@ -136,7 +140,7 @@ class Telemetry:
         if record.pool is not None:
             fields |= {
                 "pool": record.pool,
-                "worker": ",".join(record.served_by()) or None,
+                "worker": record.asked or None,
                 "attempts": record.attempts,
                 "queue_seconds": round(record.queue_seconds, 3),
                 "worker_seconds": round(record.worker_seconds, 3),
@@ -163,7 +167,8 @@ class Telemetry:
 
     def health_changed(self, pool: str, name: str, is_up: bool, detail: str) -> None:
         """Logs that a server may, or may no longer, be given work."""
-        self.log.warning("health", pool=pool, server=name, up=is_up, detail=detail)
+        tell = self.log.info if is_up else self.log.warning
+        tell("health", pool=pool, server=name, up=is_up, detail=detail)
 
     def fault(self, where: str, error: BaseException, request_id: str | None = None) -> None:
         """Logs an error of our own with its trace."""
@@ -177,26 +182,49 @@ class Telemetry:
                 labels = (pool.name, worker.name)
                 self._in_flight.labels(*labels).set(worker.in_flight)
                 self._up.labels(*labels).set(worker.health.is_up)
-                known = worker.reported_tasks
-                blind = known is not None and not set(pool.tasks) <= known
-                self._sighted.labels(*labels).set(blind)
+                is_able = all(map(worker.is_able, pool.tasks))
+                self._unable.labels(*labels).set(not is_able)
         return generate_latest(self.registry)
 
 
 def _logger(server: ServerConfig) -> Any:
-    as_text = server.log_format == "text" or (server.log_format == "auto" and sys.stdout.isatty())
     return structlog.wrap_logger(
         structlog.PrintLogger(sys.stdout),
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[server.log_level.upper()]
         ),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *(
-                [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-                if as_text
-                else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-            ),
-        ],
+        processors=[*_first(), *_last(server)],
     )
+
+
+def capture_library_logs(server: ServerConfig) -> None:
+    """Gives the libraries' own log lines the form of ours; for a process that is only a gateway."""
+    handler = logging.StreamHandler(sys.stdout)
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_first(), processors=[strip, *_last(server)]
+        )
+    )
+    logging.getLogger().handlers = [handler]
+    logging.getLogger().setLevel(logging.WARNING)
+    # One line per malformed form would be the caller's to write; the answer tells him already.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
+    # Pillow warns of every oddity in a caller's picture; what matters is answered.
+    warnings.filterwarnings("ignore", category=UserWarning, module="PIL")
+
+
+def _first() -> list[Any]:
+    return [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper("iso", utc=True),
+    ]
+
+
+def _last(server: ServerConfig) -> list[Any]:
+    as_text = server.log_format == "text" or (server.log_format == "auto" and sys.stdout.isatty())
+    if as_text:
+        # The plain traceback: the usual one for terminals shows local values, prompts among them.
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(exception_formatter=plain, sort_keys=False)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

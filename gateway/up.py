@@ -5,17 +5,15 @@ Every process is a child that ends with this one, whatever ends it.
 
 from __future__ import annotations
 
-import ctypes
 import signal
-import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from gateway.children import Child, spawn, stop
 from gateway.server import PortTaken, bind
 
 if TYPE_CHECKING:
@@ -26,13 +24,13 @@ HOST: Final = "127.0.0.1"
 READY_SECONDS: Final = 300.0
 STOP_SECONDS: Final = 15.0
 POLL_SECONDS: Final = 0.2
-PR_SET_PDEATHSIG: Final = 1
 
 CONFIG: Final = """\
 # Written by `turnout up`; a good start for a configuration of your own.
 [server]
 port = {port}
 admin_port = {admin_port}
+drain_seconds = 10
 
 [models.glm-image]
 aliases = ["zai-org/GLM-Image"]
@@ -49,15 +47,14 @@ tasks = ["i2i"]
 workers = [{{ url = "http://127.0.0.1:{i2i_port}" }}]
 """
 
-CURL_T2I: Final = (
-    "curl -sS -D - -o fox.png http://127.0.0.1:{port}/generate -H 'Accept: image/png' "
-    "-H 'Content-Type: application/json' "
-    """-d '{{"prompt": "a red fox in the snow", "size": "256x256", "seed": 7}}'"""
-)
-CURL_I2I: Final = (
-    "curl -sS -D - -o night.png http://127.0.0.1:{port}/generate -H 'Accept: image/png' "
-    "-F image=@fox.png -F prompt='the same fox at night' -F seed=7"
-)
+CURL_T2I: Final = """\
+curl -sS -D - -o fox.png http://127.0.0.1:{port}/generate \\
+  -H 'Accept: image/png' -H 'Content-Type: application/json' \\
+  -d '{{"prompt": "a red fox in the snow", "size": "256x256", "seed": 7}}'"""
+CURL_I2I: Final = """\
+curl -sS -D - -o night.png http://127.0.0.1:{port}/generate \\
+  -H 'Accept: image/png' \\
+  -F image=@fox.png -F prompt='the same fox at night' -F seed=7"""
 
 
 class DemoFailed(Exception):
@@ -66,16 +63,6 @@ class DemoFailed(Exception):
 
 class Stopped(Exception):
     """Says that a signal asked for the end."""
-
-
-@dataclass
-class Child:
-    """Is one process of the demo."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    ready: Callable[[], bool] = field(default=lambda: True)
 
 
 class Demo:
@@ -113,11 +100,16 @@ class Demo:
         except Stopped:
             pass
         finally:
+            if self._stop.is_set():
+                print("\nturnout: stopping; running work ends first", flush=True)
             self._end()
 
     def _start(self) -> None:
         self._check_ports()
-        (self._directory / "logs").mkdir(parents=True, exist_ok=True)
+        try:
+            (self._directory / "logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DemoFailed(f"cannot write to {self._directory}: {error.strerror}") from None
         model = self._directory / "glm-image-tiny"
         if not model.exists():
             self._step("writing the tiny checkpoint", self._tiny(model))
@@ -132,12 +124,17 @@ class Demo:
         self._step("starting the gateway", self._gateway())
 
     def _check_ports(self) -> None:
+        if len(set(self._ports.values())) < len(self._ports):
+            raise DemoFailed("two of the ports are the same; each process needs its own")
         for name, port in self._ports.items():
             try:
                 bind(HOST, port).close()
             except PortTaken as error:
                 option = "--" + name.replace("_", "-")
-                raise DemoFailed(f"{error}; stop what uses it or choose another {option}") from None
+                raise DemoFailed(
+                    f"{error}; stop what uses it or choose another with {option} "
+                    f"(make up ARGS='{option} {port + 1}')"
+                ) from None
 
     def _tiny(self, model: Path) -> Child:
         child = self._spawn("tiny checkpoint", "workers", "tiny", str(model))
@@ -164,16 +161,7 @@ class Demo:
 
     def _spawn(self, name: str, module: str, *arguments: str) -> Child:
         log = self._directory / "logs" / f"{name.lower().replace(' ', '-')}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches this process alone, which ends the others
-                preexec_fn=_die_with_parent(),
-            )
-        child = Child(name, process, log)
+        child = spawn(name, [sys.executable, "-m", module, *arguments], log)
         self._children.append(child)
         return child
 
@@ -197,11 +185,15 @@ class Demo:
             code = child.process.poll()
             if code is not None and not (code == 0 and child.name == "tiny checkpoint"):
                 how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-                raise DemoFailed(f"the {child.name} ended with {how}; its log is {child.log}")
+                raise DemoFailed(
+                    f"the {child.name} ended with {how}, so everything was stopped; "
+                    f"its log is {child.log}"
+                )
 
     def _say_ready(self) -> None:
         port = self._ports["port"]
-        print(f"turnout: all ready on http://{HOST}:{port}; Ctrl-C stops everything\n")
+        print(f"turnout: all ready on http://{HOST}:{port}; Ctrl-C stops everything")
+        print(f"turnout: logs and turnout.toml are in {self._directory}\n")
         print("A picture from a text (the external encoder plans it):\n")
         print(CURL_T2I.format(port=port))
         print("\nThe same picture, edited (the worker plans it in process):\n")
@@ -210,16 +202,8 @@ class Demo:
     def _end(self) -> None:
         """Ends the gateway first, so that its running work can finish, then the rest."""
         gateway = [child for child in self._children if child.name == "gateway"]
-        for group in (gateway, [child for child in self._children if child not in gateway]):
-            for child in group:
-                child.process.terminate()
-            end = time.monotonic() + STOP_SECONDS
-            for child in group:
-                try:
-                    child.process.wait(max(0.1, end - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    child.process.kill()
-                    child.process.wait()
+        stop(gateway, STOP_SECONDS)
+        stop([child for child in self._children if child not in gateway], STOP_SECONDS)
 
 
 def _answers(url: str, is_right: Callable[[Any], bool]) -> bool:
@@ -228,11 +212,3 @@ def _answers(url: str, is_right: Callable[[Any], bool]) -> bool:
         return response.status_code == 200 and is_right(response.json())
     except (httpx.HTTPError, ValueError):
         return False
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    """Asks the kernel to end a child whose parent is gone, even by SIGKILL; Linux only."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from gateway.config import Config, ConfigError, load_config
+from gateway.config import Config
+from gateway.config_file import ConfigError, load_config
 
 DEFAULTS = [
     ("server.host", "127.0.0.1"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gateway.config import ConfigError, load_config
+from gateway.config_file import ConfigError, load_config
 
 POOL = """
 [pools.i2i]
@@ -64,10 +64,10 @@ def test_other_variables_are_not_read():
         (
             "TURNOUT__SERVER__PROT",
             "1",
-            "environment: server.prot: unknown key; did you mean 'port'?",
+            "TURNOUT__SERVER__PROT: server.prot: unknown key; did you mean 'port'?",
         ),
-        ("TURNOUT__SERVER__PORT", "many", "environment: server.port: "),
-        ("TURNOUT__STORE__URL", "x", "environment: store: unknown key; did you mean "),
+        ("TURNOUT__SERVER__PORT", "many", "TURNOUT__SERVER__PORT: server.port: "),
+        ("TURNOUT__STORE__URL", "x", "TURNOUT__STORE__URL: store: unknown key; did you mean "),
     ],
 )
 def test_a_mistake_in_the_environment_is_named(name, text, message):
@@ -80,7 +80,7 @@ def test_a_mistake_in_the_environment_is_named(name, text, message):
 def test_a_value_is_no_section(path):
     """A variable that reaches into a value is refused by its own name."""
     name = "TURNOUT__POOLS__I2I__QUEUE_LIMIT__MORE"
-    with pytest.raises(ConfigError, match=f"environment: {name}: queue_limit is a value"):
+    with pytest.raises(ConfigError, match=f"{name}: queue_limit is a value"):
         load_config(path, {name: "1"})
 
 

@@ -62,7 +62,10 @@ def tiny(
         _fail(f"{directory} exists and holds no checkpoint; nothing was written.")
     from workers.tiny import write_tiny
 
-    size = write_tiny(directory, seed)
+    try:
+        size = write_tiny(directory, seed)
+    except OSError as error:
+        _fail(f"{directory} cannot be written: {error.strerror}.")
     print(f"{directory}: {size / 1e6:.2f} MB")
 
 

@@ -10,6 +10,8 @@ import structlog
 import torch
 import transformers
 
+from workers.errors import DeviceMissing
+
 MAX_THREADS = 8
 
 log = structlog.get_logger()
@@ -20,7 +22,10 @@ def prepare_torch(device: str) -> tuple[torch.device, torch.dtype]:
     for library in (transformers, diffusers):
         library.utils.logging.set_verbosity_error()
         library.utils.logging.disable_progress_bar()
-    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise DeviceMissing("There is no CUDA device, or torch is a build without CUDA.")
+    if has_gpu and device != "cpu":
         return torch.device("cuda"), torch.bfloat16
     if "OMP_NUM_THREADS" not in os.environ:
         # Several of these processes share a machine, and small models gain nothing from many.

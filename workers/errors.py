@@ -11,6 +11,7 @@ WorkerError
 └── CallerLeft          499  nobody is there to read it
 
 EncoderError                 the encoder's answer cannot be used; becomes PipelineFailed
+DeviceMissing                the device asked for is not there
 EngineBroken                 the engine cannot serve again; ends the process
 CheckpointError              a model directory that cannot be served, in one sentence
 """
@@ -93,6 +94,10 @@ class EncoderError(Exception):
 
 class EngineBroken(Exception):
     """The engine cannot serve another request."""
+
+
+class DeviceMissing(Exception):
+    """The device asked for is not there; the message is one sentence."""
 
 
 class CheckpointError(Exception):

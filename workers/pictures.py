@@ -1,9 +1,11 @@
 """Bytes to pictures and back, and the sizes they may have. Knows no HTTP."""
 
 import io
+import struct
 import warnings
+import zlib
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from workers.engine import ImageLimits
 from workers.errors import InvalidRequest
@@ -11,6 +13,31 @@ from workers.errors import InvalidRequest
 MIN_SOURCE_SIDE = 8
 MAX_SOURCE_SIDE = 16384
 MAX_SOURCE_PIXELS = 64 * 1024 * 1024
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+ORIENTATION_TAG = 0x0112
+TURNS = (
+    (2, Image.Transpose.FLIP_LEFT_RIGHT),
+    (3, Image.Transpose.ROTATE_180),
+    (4, Image.Transpose.FLIP_TOP_BOTTOM),
+    (5, Image.Transpose.TRANSPOSE),
+    (6, Image.Transpose.ROTATE_270),
+    (7, Image.Transpose.TRANSVERSE),
+    (8, Image.Transpose.ROTATE_90),
+)
+# What Pillow raises on hostile or broken files.
+PILLOW_FAULTS = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 DEFAULT_QUALITY = 75  # SGLang's default for JPEG and WebP
 
 Size = tuple[int, int]
@@ -22,12 +49,11 @@ def read_picture(data: bytes, max_aspect: float) -> Image.Image:
         with warnings.catch_warnings():
             # Pillow only warns about big headers; our own bound below refuses them.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data))
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
         _check_header(*image.size)
-        upright = ImageOps.exif_transpose(image)
-        upright.load()
-        rgb = _rgb(upright)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        image.load()
+        rgb = _rgb(_upright(image))
+    except PILLOW_FAULTS as error:
         raise InvalidRequest("A source image cannot be decoded.") from error
     width, height = rgb.size
     if min(width, height) < MIN_SOURCE_SIDE:
@@ -35,6 +61,16 @@ def read_picture(data: bytes, max_aspect: float) -> Image.Image:
     if max(width, height) > max_aspect * min(width, height):
         raise InvalidRequest(f"A source image is {width}x{height}, beyond {max_aspect:g}:1.")
     return rgb
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turns by the EXIF orientation alone; the rest of a broken EXIF block is not looked at."""
+    try:
+        orientation = image.getexif().get(ORIENTATION_TAG)
+    except PILLOW_FAULTS:  # a block that cannot be read tells nothing
+        return image
+    turn = next((method for number, method in TURNS if number == orientation), None)
+    return image if turn is None else image.transpose(turn)
 
 
 def _check_header(width: int, height: int) -> None:

@@ -14,6 +14,7 @@ import structlog
 from workers.engine import HasLeft
 from workers.errors import (
     Busy,
+    DeviceMissing,
     EngineBroken,
     NotReady,
     PipelineFailed,
@@ -134,7 +135,10 @@ class Runner(Generic[Job, Result]):
             while (ticket := self._next()) is not None:
                 self._serve(run, ticket)
         except BaseException as error:  # the thread's end ends the process, by `failure`
-            log.error("engine_failed", exc_info=error)
+            if isinstance(error, DeviceMissing):
+                log.error("engine_failed", reason=str(error))
+            else:
+                log.error("engine_failed", exc_info=error)
             self.failure = error
             self._end("failed", NotReady("The engine has failed."))
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -42,6 +43,8 @@ def configure_logging(stream: TextIO | None = None) -> None:
     )
     logging.getLogger().handlers = [handler]
     logging.getLogger().setLevel(logging.WARNING)
+    # Pillow warns of every oddity in a caller's picture; what matters is answered.
+    warnings.filterwarnings("ignore", category=UserWarning, module="PIL")
 
 
 class WorkerMetrics:

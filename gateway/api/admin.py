@@ -24,10 +24,11 @@ async def pools(runtime: RuntimeDep) -> dict[str, Any]:
     """Tells who waits where, and how each worker is."""
     return {
         name: {
-            "state": repr(queue),
+            "missing": runtime.readiness()["pools"][name]["missing"],
             "tasks": [task.value for task in queue.pool.tasks],
             "waiting": queue.waiting,
             "queue_limit": queue.pool.config.queue_limit,
+            "encoder": queue.pool.encoder.state.value if queue.pool.encoder else None,
             "workers": [
                 {
                     "name": worker.name,
@@ -37,6 +38,7 @@ async def pools(runtime: RuntimeDep) -> dict[str, Any]:
                     "tasks": sorted(task.value for task in worker.reported_tasks)
                     if worker.reported_tasks is not None
                     else None,
+                    "text_only": worker.is_blind,
                 }
                 for worker in queue.pool.workers
             ],

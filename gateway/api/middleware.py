@@ -10,7 +10,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from gateway.errors import GatewayError, render
+from gateway.errors import Draining, GatewayError, render
 from gateway.telemetry import RequestRecord
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Boundary:
         try:
             await self._serve(scope, receive, _Sender(send, record), record)
         finally:
+            if record.route == "unknown":
+                record.route = getattr(scope.get("route"), "path", record.route)
             self._runtime.telemetry.request_ended(record, self._runtime.clock())
 
     async def _serve(
@@ -53,6 +55,8 @@ class Boundary:
             await _until_client_leaves(self._app, scope, receive, sender)
         except _ClientLeft:
             record.status = CLIENT_LEFT
+        except _CutOff:
+            await sender.fail(Draining("this gateway is stopping; send it again", retry_after=1))
         except Exception as error:  # noqa: BLE001 - the last place where a fault can be answered
             self._runtime.telemetry.fault("request", error, record.id)
             if not sender.has_started:
@@ -87,12 +91,16 @@ class _Sender:
         await self({"type": "http.response.body", "body": answer.body})
 
 
+class _CutOff(Exception):
+    """Says that a drain ended a request that had not arrived yet."""
+
+
 class _ClientLeft(Exception):
     """Says that the connection went away before the answer was complete."""
 
 
 async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, send: _Sender) -> None:
-    """Runs the app, and cancels it when the client is gone. Raises _ClientLeft then.
+    """Runs the app, and cancels it when the client is gone: raises _ClientLeft, or _CutOff.
 
     One task reads the connection, one message ahead of the app, because a disconnect is seen
     only by reading. It begins when the app first asks for the body: a request that is refused
@@ -125,6 +133,8 @@ async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, sen
     except asyncio.CancelledError:
         if has_left:
             raise _ClientLeft from None
+        if tasks[0].cancelled():
+            raise _CutOff from None
         raise
     finally:
         for task in tasks:

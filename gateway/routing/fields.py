@@ -51,12 +51,14 @@ def _from_text(text: str, *, whole: bool) -> int | float | None:
         return None
 
 
-def _choice(*allowed: str) -> Parser:
+def _choice(*allowed: str, also: Mapping[str, str] = MappingProxyType({})) -> Parser:
     def parse(name: str, value: Any, is_form: bool) -> str:
-        if not isinstance(value, str) or value.strip().lower() not in allowed:
+        chosen = value.strip().lower() if isinstance(value, str) else ""
+        chosen = also.get(chosen, chosen)
+        if chosen not in allowed:
             options = " or ".join(f"'{option}'" for option in allowed)
             raise InvalidRequest(f"'{name}' has to be {options}", param=name)
-        return value.strip().lower()
+        return chosen
 
     return parse
 
@@ -73,7 +75,7 @@ PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
         "seed": _number(0, 2**32 - 1, whole=True),
         "num_inference_steps": _number(1, 200, whole=True),
         "guidance_scale": _number(0, 20, whole=False),
-        "output_format": _choice("png", "jpeg", "webp"),
+        "output_format": _choice("png", "jpeg", "webp", also={"jpg": "jpeg"}),
         "output_compression": _number(0, 100, whole=True),
         "response_format": _choice("b64_json"),
         "quality": _choice("auto"),

@@ -10,6 +10,7 @@ Knows nothing about sockets, and does not look inside a picture.
 
 from __future__ import annotations
 
+import difflib
 import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,8 @@ from gateway.routing.request import ImageRequest, ImageSource, Payload, Task, Up
 from gateway.routing.size import asked_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.config import LimitsConfig
 
 IMAGE_FIELDS: Final = (
@@ -39,11 +42,17 @@ IMAGE_FIELDS: Final = (
 NESTED_KEYS: Final = ("image_url", "url", "b64_json")
 """Keys under which an object carries its image."""
 
+LABELS: Final = ("type", "detail", "mime_type")
+"""Keys that describe an image beside it, and are none themselves."""
+
 MAX_NESTING: Final = 8
 """Lists and objects around one image; real clients need three."""
 
+MAX_ITEMS: Final = 1000
+"""Parts of one value that are looked at."""
+
 _BRACKETS: Final = re.compile(r"\[\d*\]$")
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL: Final = re.compile(r"https?:", re.IGNORECASE)
 
 
 class Face(Enum):
@@ -65,7 +74,7 @@ def inspect(payload: Payload, face: Face, limits: LimitsConfig) -> ImageRequest:
     for name, value in payload.entries:
         bare = _BRACKETS.sub("", name)
         if bare in IMAGE_FIELDS:
-            sources.extend(_sources(bare, value))
+            _collect(bare, value, sources, limits)
         elif name in REFUSED:
             _refuse(name, value, REFUSED[name])
         elif name in PARSERS or (name in ACCEPTED and not isinstance(value, Upload)):
@@ -73,20 +82,21 @@ def inspect(payload: Payload, face: Face, limits: LimitsConfig) -> ImageRequest:
                 raise InvalidRequest(f"'{name}' is given twice; send it once", param=name)
             values[name] = value
         elif limits.unknown_fields == "refuse" or isinstance(value, Upload):
-            raise InvalidRequest(
-                f"'{shown(name)}' is not a known field; remove it or correct its name",
-                code="unsupported_parameter",
-                param=shown(name),
-            )
+            raise _unknown(shown(name))
         else:
             ignored.append(shown(name))
-    _check_count(sources, face, limits)
+    if face is Face.EDITS and not sources:
+        raise UnusableImage(
+            "an edit needs an input image: send it as the file part 'image' or, in JSON, as base64",
+            code="missing_image",
+            param="image",
+        )
     parsed = {
         name: PARSERS[name](name, value, payload.is_form)
         for name, value in values.items()
         if name in PARSERS and not (value is None or (isinstance(value, str) and _is_blank(value)))
     }
-    _check_prompt(parsed.get("prompt"), limits)
+    _check_texts(parsed, limits)
     size = asked_size(
         parsed.pop("size", None), parsed.pop("width", None), parsed.pop("height", None)
     )
@@ -102,38 +112,68 @@ def inspect(payload: Payload, face: Face, limits: LimitsConfig) -> ImageRequest:
     )
 
 
-def _sources(field: str, value: object, depth: int = 0) -> list[ImageSource]:
-    """Lists the images that a value holds; an empty value holds none."""
-    if _is_blank(value):
-        return []
-    if isinstance(value, Upload):
-        return [ImageSource(field, value.data)]
-    if isinstance(value, str):
-        if _URL.match(value.strip()) and value.strip()[:5].lower() in ("http:", "https"):
-            raise UnusableImage(
-                "image URLs are not fetched here; send the picture itself, as base64, as a data "
-                "URL or as a file part",
-                code="image_url_forbidden",
-                param=field,
-            )
-        return [ImageSource(field, value)]
-    if isinstance(value, list) and depth < MAX_NESTING:
-        return [source for item in value for source in _sources(field, item, depth + 1)]
-    if isinstance(value, dict) and depth < MAX_NESTING:
-        held = [value[key] for key in NESTED_KEYS if key in value]
-        if held:
-            return [source for item in held for source in _sources(field, item, depth + 1)]
-    raise UnusableImage(
+def _collect(
+    field: str, value: object, found: list[ImageSource], limits: LimitsConfig, depth: int = 0
+) -> None:
+    """Adds the images that a value holds to those found; an empty value holds none."""
+    if isinstance(value, str) and value.strip():
+        found.append(ImageSource(field, _checked_text(field, value)))
+    elif isinstance(value, Upload) and not value.is_blank:
+        found.append(ImageSource(field, value.data))
+    elif isinstance(value, list) and depth < MAX_NESTING:
+        if len(value) > MAX_ITEMS:
+            raise _too_many(field, len(value), limits)
+        for item in value:
+            _collect(field, item, found, limits, depth + 1)
+    elif isinstance(value, dict) and depth < MAX_NESTING:
+        before = len(found)
+        for key in NESTED_KEYS:
+            if key in value:
+                _collect(field, value[key], found, limits, depth + 1)
+        rest = [item for key, item in value.items() if key not in (*NESTED_KEYS, *LABELS)]
+        if len(found) == before and not _is_blank(rest):
+            raise _no_image(field)
+    elif not _is_blank(value):
+        raise _no_image(field)
+    if len(found) > limits.max_images:
+        raise _too_many(field, len(found), limits)
+
+
+def _checked_text(field: str, text: str) -> str:
+    if _URL.match(text.strip()):
+        raise UnusableImage(
+            "image URLs are not fetched here; send the picture itself, as base64, as a data "
+            "URL or as a file part",
+            code="image_url_forbidden",
+            param=field,
+        )
+    return text
+
+
+def _no_image(field: str) -> UnusableImage:
+    return UnusableImage(
         "an input image is a base64 text, a data URL, a file part, or an object with "
         "'b64_json' or 'url'",
         param=field,
     )
 
 
+def _too_many(field: str, count: int, limits: LimitsConfig) -> UnusableImage:
+    return UnusableImage(
+        f"{count} input images are too many; the limit is {limits.max_images}",
+        code="too_many_images",
+        param=field,
+    )
+
+
 def _is_blank(value: object) -> bool:
-    left = [value]
+    """Tells whether a value holds nothing; one with very many parts is taken to hold something."""
+    left, looked = [value], 0
     while left:  # a loop, because a caller may nest deeper than we can call
         item = left.pop()
+        looked += 1
+        if looked > MAX_ITEMS:
+            return False
         if isinstance(item, list | dict):
             left.extend(item.values() if isinstance(item, dict) else item)
         elif isinstance(item, str):
@@ -144,6 +184,14 @@ def _is_blank(value: object) -> bool:
     return True
 
 
+def _unknown(name: str) -> InvalidRequest:
+    near = difflib.get_close_matches(name, (*PARSERS, *IMAGE_FIELDS), n=1)
+    hint = f"did you mean '{near[0]}'?" if near else "remove it or correct its name"
+    return InvalidRequest(
+        f"'{name}' is not a known field; {hint}", code="unsupported_parameter", param=name
+    )
+
+
 def _refuse(name: str, value: object, reason: str) -> None:
     is_off = value is False or (isinstance(value, str) and value.lower() == "false")
     if not (is_off or _is_blank(value)):
@@ -152,31 +200,18 @@ def _refuse(name: str, value: object, reason: str) -> None:
         )
 
 
-def _check_count(sources: list[ImageSource], face: Face, limits: LimitsConfig) -> None:
-    if face is Face.EDITS and not sources:
-        raise UnusableImage(
-            "an edit needs an input image: send it as the file part 'image' or, in JSON, as base64",
-            code="missing_image",
-            param="image",
-        )
-    if len(sources) > limits.max_images:
-        raise UnusableImage(
-            f"{len(sources)} input images are too many; the limit is {limits.max_images}",
-            code="too_many_images",
-            param=sources[limits.max_images].field,
-        )
-
-
-def _check_prompt(prompt: str | None, limits: LimitsConfig) -> None:
-    if prompt is None:
+def _check_texts(parsed: Mapping[str, Any], limits: LimitsConfig) -> None:
+    if "prompt" not in parsed:
         raise InvalidRequest(
             "'prompt' is missing; say what to paint", code="missing_prompt", param="prompt"
         )
-    if len(prompt) > limits.max_prompt_chars:
-        raise InvalidRequest(
-            f"'prompt' has {len(prompt)} characters; the limit is {limits.max_prompt_chars}",
-            param="prompt",
-        )
+    for name in ("prompt", "negative_prompt"):
+        length = len(parsed.get(name, ""))
+        if length > limits.max_prompt_chars:
+            raise InvalidRequest(
+                f"'{name}' has {length} characters; the limit is {limits.max_prompt_chars}",
+                param=name,
+            )
 
 
 def _evidence(sources: list[ImageSource]) -> str:

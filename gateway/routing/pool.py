@@ -23,10 +23,10 @@ OnEnd = Callable[[Attempt], None]
 class Lease:
     """Is one taken slot on one worker."""
 
-    __slots__ = ("_pool", "attempt", "worker")
+    __slots__ = ("attempt", "pool", "worker")
 
     def __init__(self, pool: Pool, worker: Worker, attempt: Attempt) -> None:
-        self._pool = pool
+        self.pool = pool
         self.worker = worker
         self.attempt = attempt
         worker.in_flight += 1
@@ -47,7 +47,7 @@ class Lease:
         self.attempt.cause = cause
         self.attempt.ended = now
         self.worker.in_flight -= 1
-        self._pool.ended(self)
+        self.pool.ended(self)
 
 
 class Pool:
@@ -91,8 +91,14 @@ class Pool:
             return f"pool '{self.name}' has no workers"
         if self.encoder is not None and not self.encoder.is_up:
             return f"the encoder of pool '{self.name}' does not answer"
-        if not any(worker.is_fit(task) for worker in self.workers if worker not in left_out):
-            return f"no {'other ' if left_out else ''}worker of pool '{self.name}' is up"
+        rest = [worker for worker in self.workers if worker not in left_out]
+        other = "other " if len(rest) < len(self.workers) else ""
+        if not rest:
+            return f"every worker of pool '{self.name}' was asked and refused"
+        if not any(worker.health.is_up for worker in rest):
+            return f"no {other}worker of pool '{self.name}' is up"
+        if not any(worker.is_fit(task) for worker in rest):
+            return f"no {other}worker of pool '{self.name}' that is up can do {task.value}"
         return None
 
     def take(
@@ -113,9 +119,9 @@ class Pool:
         attempt, worker = lease.attempt, lease.worker
         assert attempt.cause is not None
         if attempt.cause is Cause.TEXT_ONLY:
-            worker.lacks_sight()
+            worker.is_blind = True
         if MEANINGS[attempt.cause].is_ill:
-            worker.health.see(Sign.LOST_ATTEMPT)
+            worker.see(Sign.LOST_ATTEMPT)
         if worker in self.leaving and not worker.in_flight:
             self.leaving.remove(worker)
         for hook in self.on_end:

@@ -10,6 +10,8 @@ from gateway.routing.pool import Pool
 from gateway.routing.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from gateway.config import Config, ModelConfig
     from gateway.routing.request import Task
 
@@ -32,15 +34,15 @@ class RouteTable:
             pools[pool_name].add(worker)
         return cls(config, tuple(pools.values()))
 
-    def model(self, name: str | None) -> ModelConfig:
-        """Returns the model that the client named; None is the only one.
+    def model(self, name: str | None) -> tuple[str, ModelConfig]:
+        """Returns a model and the name that the client gave it; None is the only one.
 
         Raises InvalidRequest where a choice is missing, NotFound for an unknown name.
         """
         models = self.config.models
         if name is None:
             if len(models) == 1:
-                return next(iter(models.values()))
+                return next(iter(models.items()))
             raise InvalidRequest(
                 f"'model' is missing; there are several: {', '.join(models)}",
                 code="model_required",
@@ -48,28 +50,37 @@ class RouteTable:
             )
         for key, model in models.items():
             if name == key or name in model.aliases:
-                return model
+                return name, model
         raise NotFound(
             f"this model does not exist here; known: {', '.join(models)}",
             code="model_not_found",
             param="model",
         )
 
-    def pool(self, task: Task) -> Pool:
-        """Returns the pool for a task: the first that can serve it, in order of choice.
+    def choices(self, task: Task) -> tuple[Pool, ...]:
+        """Lists the pools for a task in order of choice: first the one that lists it first.
 
-        The first choice is the pool that lists the task first. A picture never leads to a pool
-        that does not list `i2i`. Raises NoWorker where no pool can serve.
+        A picture never leads to a pool that does not list `i2i`. Raises NoWorker where none does.
         """
-        choices = sorted(
-            (pool for pool in self.pools if task in pool.tasks),
-            key=lambda pool: pool.tasks.index(task),
-        )
-        for pool in choices:
-            if pool.missing(task) is None:
-                return pool
-        reason = choices[0].missing(task) if choices else None
-        raise no_worker(task, reason or f"no pool serves {task.value}")
+        able = (pool for pool in self.pools if task in pool.tasks)
+        ordered = tuple(sorted(able, key=lambda pool: pool.tasks.index(task)))
+        if not ordered:
+            raise NoWorker(
+                f"no pool of this gateway serves {task.value}",
+                retry_after=RETRY_AFTER_NO_WORKER_SECONDS,
+            )
+        return ordered
+
+
+def choose(choices: Iterable[Pool], task: Task, without: Collection[Worker] = ()) -> Pool:
+    """Returns the first pool that can serve the task. Raises NoWorker with the first's reason."""
+    reasons = []
+    for pool in choices:
+        reason = pool.missing(task, without)
+        if reason is None:
+            return pool
+        reasons.append(reason)
+    raise no_worker(task, reasons[0])
 
 
 def no_worker(task: Task, reason: str) -> NoWorker:

@@ -69,8 +69,7 @@ def _default(model: ModelConfig) -> Size:
 
 
 def _size_of(image: InputImage, model: ModelConfig) -> Size:
-    largest = max(model.step, model.max_side // model.step * model.step)
-    scale = min(1.0, largest / max(image.width, image.height))
+    scale = min(1.0, model.max_side / max(image.width, image.height))
 
     def side(pixels: int) -> int:
         return max(model.step, round(pixels * scale / model.step) * model.step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.routing.health import HealthTrack
+from gateway.routing.health import HealthTrack, Sign
 from gateway.routing.request import Task
 
 
@@ -13,6 +13,7 @@ class Worker:
         "capacity",
         "health",
         "in_flight",
+        "is_blind",
         "name",
         "reported_tasks",
         "stops_on_disconnect",
@@ -29,7 +30,9 @@ class Worker:
         self.in_flight = 0
         self.health = HealthTrack()
         self.reported_tasks: frozenset[Task] | None = None
-        """What the server says it can do, or showed it cannot; None while nothing is known."""
+        """What the server says it can do; None while it has not said."""
+        self.is_blind = False
+        """Whether it refused a picture as text-only, whatever it says."""
 
     def __repr__(self) -> str:
         return (
@@ -41,16 +44,32 @@ class Worker:
         """Tells whether all its slots are taken."""
         return self.in_flight >= self.capacity
 
+    def is_able(self, task: Task) -> bool:
+        """Tells whether it can do the task at all, as far as is known."""
+        if task is Task.I2I and self.is_blind:
+            return False
+        return self.reported_tasks is None or task in self.reported_tasks
+
     def is_fit(self, task: Task) -> bool:
         """Tells whether it is healthy and able to do the task, busy or not."""
-        able = self.reported_tasks is None or task in self.reported_tasks
-        return self.health.is_up and able
+        return self.health.is_up and self.is_able(task)
 
     def is_available(self, task: Task) -> bool:
         """Tells whether it can take one more request of the task now."""
         return self.is_fit(task) and not self.is_full
 
-    def lacks_sight(self) -> None:
-        """Notes that it refused a picture as text-only, until it reports otherwise."""
-        known = self.reported_tasks if self.reported_tasks is not None else frozenset(Task)
-        self.reported_tasks = known - {Task.I2I}
+    def report(self, tasks: frozenset[Task] | None) -> None:
+        """Takes in what the server says it can do; a change clears what it showed before."""
+        if tasks != self.reported_tasks:
+            self.reported_tasks = tasks
+            self.is_blind = False
+
+    def see(self, sign: Sign) -> bool:
+        """Moves its health by one sign and tells whether `health.is_up` changed.
+
+        A server that was away may have been replaced, so what it showed before is forgotten.
+        """
+        changed = self.health.see(sign)
+        if changed and self.health.is_up:
+            self.is_blind = False
+        return changed

@@ -81,6 +81,8 @@ class AdmissionQueue:
         """
         if is_new and self._is_closed:
             raise _draining()
+        if not deadline.remaining(self._clock()):
+            raise self._too_late()
         if (reason := self.pool.missing(task, without)) is not None:
             raise no_worker(task, reason)
         waiter = Waiter(task, number, without)
@@ -101,12 +103,15 @@ class AdmissionQueue:
                 return await waiter.future
         except TimeoutError:
             self._leave(waiter)
-            raise DeadlineExceeded(
-                f"no worker of pool '{self.pool.name}' became free within the deadline"
-            ) from None
+            raise self._too_late() from None
         except BaseException:
             self._leave(waiter)
             raise
+
+    def _too_late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"no worker of pool '{self.pool.name}' became free within the deadline"
+        )
 
     def _leave(self, waiter: Waiter) -> None:
         """Takes a waiter out; a lease that it was given and did not see goes back."""

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from gateway.errors import BadAnswer, DeadlineExceeded, GatewayError, InvalidRequest, OutOfMemory
+from gateway.errors import (
+    BadAnswer,
+    DeadlineExceeded,
+    GatewayError,
+    InvalidRequest,
+    NoWorker,
+    OutOfMemory,
+)
 from gateway.routing.outcome import MEANINGS, Cause
+from gateway.routing.routes import choose
 from gateway.transport.upstream import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gateway.config import ModelConfig
-    from gateway.routing.pool import Lease
+    from gateway.routing.pool import Lease, Pool
     from gateway.routing.request import Deadline, ImageRequest
     from gateway.routing.worker import Worker
     from gateway.telemetry import RequestRecord, Telemetry
@@ -35,7 +44,7 @@ class Errand:
 
     request: ImageRequest
     model: ModelConfig
-    queue: AdmissionQueue
+    choices: tuple[Pool, ...]
     deadline: Deadline
     headers: Mapping[str, str]
     record: RequestRecord
@@ -45,9 +54,14 @@ class Dispatcher:
     """Is the attempt loop; `clock` gives monotonic seconds."""
 
     def __init__(
-        self, upstream: Upstream, telemetry: Telemetry, clock: Callable[[], float]
+        self,
+        upstream: Upstream,
+        queues: Mapping[str, AdmissionQueue],
+        telemetry: Telemetry,
+        clock: Callable[[], float],
     ) -> None:
         self._upstream = upstream
+        self._queues = queues
         self._telemetry = telemetry
         self._clock = clock
         self._calls: set[asyncio.Task[Answer]] = set()
@@ -55,35 +69,46 @@ class Dispatcher:
     async def run(self, errand: Errand) -> Answer:
         """Returns the answer of the first worker that gives one. Raises GatewayError."""
         left_out: list[Worker] = []
+        errand.record.workers.append("")
         for number in count(1):
-            asked = self._clock()
-            try:
-                lease = await errand.queue.lease(
-                    errand.request.task,
-                    errand.deadline,
-                    number,
-                    left_out,
-                    is_new=not errand.record.attempts,
-                )
-            finally:
-                errand.record.queue_seconds += self._clock() - asked
+            lease = await self._lease(errand, number, left_out)
             errand.record.attempts += 1
-            errand.record.worker = lease.worker.name
+            errand.record.workers[-1] = lease.worker.name
             try:
                 answer = await self._attempt(lease, errand)
             except Failure as failure:
                 if not MEANINGS[failure.cause].may_resend:
-                    raise _error(failure, errand) from failure
+                    raise _error(failure, lease.pool) from failure
                 left_out.append(lease.worker)
             else:
-                errand.record.workers.append(answer.worker)
+                errand.record.ignored += answer.ignored
                 return answer
         raise AssertionError("unreachable")
+
+    async def _lease(self, errand: Errand, number: int, left_out: list[Worker]) -> Lease:
+        """Waits in the line of the first pool that can serve, and in the next if that fails it."""
+        record, task = errand.record, errand.request.task
+        is_new = not record.attempts
+        asked = self._clock()
+        try:
+            while True:
+                record.pool = record.pool or errand.choices[0].name
+                pool = choose(errand.choices, task, left_out)
+                record.pool = pool.name
+                try:
+                    return await self._queues[pool.name].lease(
+                        task, errand.deadline, number, left_out, is_new=is_new
+                    )
+                except NoWorker:
+                    if pool.missing(task, left_out) is None:
+                        raise
+        finally:
+            record.queue_seconds += self._clock() - asked
 
     async def _attempt(self, lease: Lease, errand: Errand) -> Answer:
         call = asyncio.create_task(self._call(lease, errand))
         self._calls.add(call)
-        call.add_done_callback(self._forget)
+        call.add_done_callback(partial(self._forget, lease))
         try:
             await asyncio.wait({call}, timeout=errand.deadline.remaining(self._clock()))
         except asyncio.CancelledError:
@@ -99,7 +124,7 @@ class Dispatcher:
         return call.result()
 
     async def _call(self, lease: Lease, errand: Errand) -> Answer:
-        config = errand.queue.pool.config
+        config = lease.pool.config
         limit = errand.deadline.remaining(self._clock()) + config.deadline_seconds
         cause, detail = Cause.CLIENT_LEFT, ""
         try:
@@ -122,11 +147,16 @@ class Dispatcher:
         finally:
             if lease.attempt.given_up is not None and not MEANINGS[cause].is_ill:
                 cause = lease.attempt.given_up
+            was_up = lease.worker.health.is_up
             lease.end(cause, self._clock())
+            if was_up and not lease.worker.health.is_up:
+                name = lease.worker.name
+                self._telemetry.health_changed(lease.pool.name, name, False, cause.value)
             self._telemetry.attempt_ended(lease.attempt, errand.record.id, detail)
 
-    def _forget(self, call: asyncio.Task[Answer]) -> None:
+    def _forget(self, lease: Lease, call: asyncio.Task[Answer]) -> None:
         self._calls.discard(call)
+        lease.end(Cause.CLIENT_LEFT, self._clock())  # only for a call cut before its first step
         if call.cancelled():
             return
         error = call.exception()
@@ -146,11 +176,11 @@ def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
         call.cancel()
 
 
-def _error(failure: Failure, errand: Errand) -> GatewayError:
+def _error(failure: Failure, pool: Pool) -> GatewayError:
     if failure.cause is Cause.REJECTED:
         return InvalidRequest(
-            "the model cannot take this request; try a shorter prompt, another size, or another "
-            "input image"
+            "the worker's model cannot take this request; most often its size is out of range, "
+            "else the prompt is too long or an input image unusable"
         )
     if failure.cause is Cause.OUT_OF_MEMORY:
         return OutOfMemory(
@@ -158,9 +188,10 @@ def _error(failure: Failure, errand: Errand) -> GatewayError:
             retry_after=RETRY_AFTER_MEMORY_SECONDS,
         )
     if failure.cause in (Cause.DEADLINE, Cause.HUNG):
-        seconds = errand.queue.pool.config.deadline_seconds
+        seconds = pool.config.deadline_seconds
         return DeadlineExceeded(
-            f"no answer within {seconds:g} seconds; ask for fewer steps or a smaller size"
+            f"no answer within {seconds:g} seconds; ask for fewer steps, fewer "
+            "pictures or a smaller size"
         )
     return BadAnswer(
         "the worker did not give a usable answer; the work may have run, so it was not sent again"

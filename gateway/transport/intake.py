@@ -5,6 +5,8 @@ Does not judge what the values mean; that is the inspector's work.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 MAX_PARTS: Final = 80
-_JSON_SPACE: Final = b" \t\r\n"
+MAX_MEMBERS: Final = 200
+THREAD_BYTES: Final = 262_144
+"""Larger bodies are parsed in a thread, so that one caller does not hold up the others."""
+_NAME: Final = re.compile(rb'\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:\s*')
+_COMMA: Final = re.compile(rb"\s*,?\s*")
 
 
 async def read_payload(
@@ -35,7 +41,10 @@ async def read_payload(
     if length.isdecimal() and (len(length) > 18 or int(length) > max_body_bytes):
         raise _too_large(max_body_bytes)
     if boundary is None:
-        return parse_json(b"".join([chunk async for chunk in _limited(body, max_body_bytes)]))
+        data = b"".join([chunk async for chunk in _limited(body, max_body_bytes)])
+        if len(data) < THREAD_BYTES:
+            return parse_json(data)
+        return await asyncio.to_thread(parse_json, data)
     form = FormReader(boundary)
     async for chunk in _limited(body, max_body_bytes):
         form.write(chunk)
@@ -60,7 +69,7 @@ def _checked_kind(kind: bytes, options: dict[bytes, bytes], encoding: str) -> by
             "this content type is not read; for JSON set the header "
             "'Content-Type: application/json', for files send multipart/form-data"
         )
-    raise MediaType("send application/json or multipart/form-data")
+    raise MediaType("send application/json, or multipart/form-data with a file part 'image'")
 
 
 async def _limited(body: AsyncIterator[bytes], max_body_bytes: int) -> AsyncIterator[bytes]:
@@ -83,11 +92,18 @@ def parse_json(data: bytes) -> Payload:
     """
     try:
         raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if len(raw) > MAX_MEMBERS:
+            raise InvalidRequest(
+                f"the JSON object has more than {MAX_MEMBERS} members", code="invalid_json"
+            )
         entries = tuple((name, msgspec.json.decode(value)) for name, value in raw.items())
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
+        fault = "the body is empty" if not data.strip() else f"it is not: {error}"
         raise InvalidRequest(
-            "the body has to be one JSON object in UTF-8, and it is not", code="invalid_json"
+            f"the body has to be one JSON object in UTF-8; {fault}", code="invalid_json"
         ) from error
+    except RecursionError as error:
+        raise InvalidRequest("the JSON is nested too deep", code="invalid_json") from error
     if _has_duplicates(data, raw):
         raise InvalidRequest("a name is given twice in the JSON object", code="invalid_json")
     return Payload(entries)
@@ -99,24 +115,20 @@ def _has_duplicates(data: bytes, raw: Mapping[str, msgspec.Raw]) -> bool:
     The text is known to be one valid object, so only its top level needs a look, and every
     value is stepped over at once.
     """
-    at = data.index(b"{") + 1
+    at = _after(_COMMA, data, data.index(b"{") + 1)
     for value in raw.values():
-        at = data.index(b'"', at) + 1
-        while data[at] != ord('"'):
-            at += 2 if data[at] == ord("\\") else 1
-        at = _skip_space(data, data.index(b":", at) + 1)
+        at = _after(_NAME, data, at)
         text = memoryview(value)
         if data[at : at + len(text)] != text:
             return True
-        at = _skip_space(data, at + len(text))
-        at += data[at] == ord(",")
-    return data[_skip_space(data, at)] != ord("}")
+        at = _after(_COMMA, data, at + len(text))
+    return data[at : at + 1] != b"}"
 
 
-def _skip_space(data: bytes, at: int) -> int:
-    while data[at] in _JSON_SPACE:
-        at += 1
-    return at
+def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    """Returns where a pattern's match at a place ends; the place itself without a match."""
+    match = pattern.match(data, at)
+    return match.end() if match else at
 
 
 class FormReader:

@@ -30,6 +30,7 @@ Image.MAX_IMAGE_PIXELS = None  # sizes are judged here, from the header, by our 
 
 FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _DATA_URL: Final = re.compile(r"data:[^,]{0,200}?;base64,", re.IGNORECASE)
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 _PILLOW_FAULTS: Final = (
     OSError,
     ValueError,
@@ -83,12 +84,15 @@ def load_image(source: ImageSource, limits: LimitsConfig) -> InputImage:
             kind = "jpeg" if picture.format == "MPO" else str(picture.format).lower()
             return InputImage(data, kind, *upright_size(picture))
     except BadPicture as error:
-        raise refuse(str(error), _code_for(data)) from error
+        raise _unusable(data, source.field, str(error)) from error
 
 
 def upright_size(picture: Image.Image) -> tuple[int, int]:
     """Returns width and height as a viewer shows them, the EXIF orientation applied."""
-    orientation = picture.getexif().get(0x0112, 1)
+    try:
+        orientation = picture.getexif().get(0x0112)
+    except _PILLOW_FAULTS:  # a block that cannot be read tells nothing
+        orientation = None
     width, height = picture.size
     return (height, width) if orientation in (5, 6, 7, 8) else (width, height)
 
@@ -101,11 +105,13 @@ def _decode(field: str, text: str) -> bytes:
         data = pybase64.b64decode(payload, validate=True)
     except ValueError:
         try:  # line breaks, URL-safe letters and missing padding are usual, and harmless
-            plain = re.sub(r"\s", "", payload).translate(str.maketrans("-_", "+/")).rstrip("=")
-            data = pybase64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+            plain = payload.encode("ascii").translate(_STANDARD, b" \t\r\n").rstrip(b"=")
+            data = pybase64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
         except ValueError as error:
             raise UnusableImage(
-                "the input image is neither base64 nor a data URL with base64", param=field
+                "the input image is neither a file part nor base64 nor a data URL with base64; "
+                "curl sends a file with -F image=@picture.png",
+                param=field,
             ) from error
     return data
 
@@ -121,18 +127,25 @@ def _opened(data: bytes) -> Iterator[Image.Image]:
 
 
 _OTHER_FORMATS: Final = (
-    (re.compile(rb"GIF8"), 0),
-    (re.compile(rb"BM"), 0),
-    (re.compile(rb"II\*\x00|MM\x00\*"), 0),
-    (re.compile(rb"ftyp(heic|heix|heim|heis|hevc|mif1|msf1|avif|avis)"), 4),
-    (re.compile(rb"\s*<(\?xml|svg|!DOCTYPE svg)", re.IGNORECASE), 0),
+    ("a GIF", re.compile(rb"GIF8")),
+    ("a BMP", re.compile(rb"BM")),
+    ("a TIFF", re.compile(rb"II\*\x00|MM\x00\*")),
+    ("a HEIC", re.compile(rb".{4}ftyp(heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL)),
+    ("an AVIF", re.compile(rb".{4}ftyp(avif|avis)", re.DOTALL)),
+    ("an SVG", re.compile(rb"\s*<(\?xml|svg|!DOCTYPE svg)", re.IGNORECASE)),
 )
 
 
-def _code_for(data: bytes) -> str:
+def _unusable(data: bytes, field: str, fault: str) -> UnusableImage:
     """Tells a picture of a format we do not take from something that is no usable picture."""
-    known = any(pattern.match(data, at) for pattern, at in _OTHER_FORMATS)
-    return "unsupported_image_format" if known else "invalid_image"
+    for name, pattern in _OTHER_FORMATS:
+        if pattern.match(data):
+            return UnusableImage(
+                f"the input image is {name}; convert it to PNG, JPEG or WebP",
+                code="unsupported_image_format",
+                param=field,
+            )
+    return UnusableImage(fault if data else "the input image is empty", param=field)
 
 
 def fit(data: bytes, size: Size, painted: Size, output_format: str, quality: int | None) -> bytes:

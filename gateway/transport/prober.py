@@ -6,6 +6,7 @@ Also reads what a worker says it can do, so that a picture never goes to one tha
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,24 +23,27 @@ if TYPE_CHECKING:
     from gateway.telemetry import Telemetry
 
 MAX_TIMEOUT_SECONDS: Final = 5.0
+MAX_BYTES: Final = 65_536
 EAGER_SECONDS: Final = 0.5
 """Pause between probes of a server that is down, so that it is used soon after it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Is what one probe saw; `tasks` is None where the server does not say."""
+    """Is what one probe saw; `tasks` and `max_side` are None where the server does not say."""
 
     is_good: bool
     detail: str
     tasks: frozenset[Task] | None = None
+    max_side: int | None = None
     is_silent: bool = False
 
 
 def probe_client() -> httpx.AsyncClient:
     """Builds the client for probes: no proxies, no redirects, no kept connections."""
     limits = httpx.Limits(max_keepalive_connections=0)
-    return httpx.AsyncClient(trust_env=False, follow_redirects=False, limits=limits)
+    # No timeout of its own: one clock around a whole probe counts, however its bytes drip in.
+    return httpx.AsyncClient(trust_env=False, limits=limits, timeout=None)
 
 
 async def probe(
@@ -47,35 +51,58 @@ async def probe(
 ) -> Report:
     """Asks one server for `/health`, and for `/model_info` where its tasks matter."""
     try:
-        health = await client.get(f"{url}/health", timeout=timeout_seconds)
-        if health.status_code != 200:
-            return Report(False, f"/health answers {health.status_code}")
-        tasks = None
-        if with_tasks:
-            info = await client.get(f"{url}/model_info", timeout=timeout_seconds)
-            tasks = _tasks(info) if info.status_code == 200 else None
-        return Report(True, "healthy", tasks)
-    except httpx.TimeoutException as error:
-        is_silent = not isinstance(error, httpx.ConnectTimeout)
-        return Report(False, "does not answer in time", is_silent=is_silent)
+        async with asyncio.timeout(timeout_seconds):
+            status, _ = await _get(client, f"{url}/health")
+            if status != 200:
+                return Report(False, f"/health answers {status}")
+            said: dict[str, Any] = {}
+            if with_tasks:
+                status, body = await _get(client, f"{url}/model_info")
+                said = _object(body) if status == 200 else {}
+            return Report(True, "healthy", _tasks(said), _max_side(said))
+    except TimeoutError:
+        return Report(False, "does not answer in time", is_silent=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Report(False, f"cannot be reached: {type(error).__name__}")
+        refused = isinstance(error, httpx.ConnectError)
+        detail = "refuses the connection" if refused else f"fails: {type(error).__name__}"
+        return Report(False, detail)
 
 
-def _tasks(info: httpx.Response) -> frozenset[Task] | None:
-    """Reads our workers' `tasks`, else SGLang's `task_type` (T2I, I2I or TI2I)."""
+async def _get(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
+    """Returns status and body, the body cut at a size that no honest answer reaches."""
+    async with client.stream("GET", url) as response:
+        body = b""
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                break
+        return response.status_code, body[:MAX_BYTES]
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Reads a JSON object; anything else says nothing."""
     try:
-        said: Any = info.json()
-    except ValueError:
-        return None
-    if not isinstance(said, dict):
-        return None
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _tasks(said: dict[str, Any]) -> frozenset[Task] | None:
+    """Reads our workers' `tasks`, else SGLang's `task_type` (T2I, I2I or TI2I)."""
     listed = said.get("tasks")
     if isinstance(listed, list):
         return frozenset(task for task in Task if task.value in listed)
     kinds = {"T2I": {Task.T2I}, "I2I": {Task.I2I}, "TI2I": {Task.T2I, Task.I2I}}
     found = kinds.get(str(said.get("task_type", "")).upper())
     return None if found is None else frozenset(found)
+
+
+def _max_side(said: dict[str, Any]) -> int | None:
+    """Reads the largest side that one of our workers paints, in pixels."""
+    limits = said.get("image_limits")
+    side = limits.get("max_side") if isinstance(limits, dict) else None
+    return side if isinstance(side, int) else None
 
 
 class Prober:
@@ -106,19 +133,27 @@ class Prober:
         await self._client.aclose()
 
     async def _watch_worker(self, pool: Pool, worker: Worker) -> None:
+        is_first = True
         while True:
             report = await self._probe(worker.url, pool, with_tasks=True)
             busy = report.is_silent and worker.in_flight > 0
             sign = Sign.SILENT_AT_WORK if busy else _sign(report)
-            if report.is_good and report.tasks is not None:
-                worker.reported_tasks = report.tasks
-            self._move(pool, worker.health, sign, worker.name, report.detail)
+            if report.is_good:
+                worker.report(report.tasks)
+            is_news = worker.see(sign) or is_first
+            is_first = False
+            self._tell(pool, is_news, worker.name, worker.health, report.detail)
             await asyncio.sleep(self._pause(pool, worker.health))
 
     async def _watch_encoder(self, pool: Pool, health: HealthTrack) -> None:
+        is_first = True
         while True:
             report = await self._probe(str(pool.config.encoder_url), pool, with_tasks=False)
-            self._move(pool, health, _sign(report), f"encoder of {pool.name}", report.detail)
+            busy = report.is_silent and any(worker.in_flight for worker in pool.workers)
+            sign = Sign.SILENT_AT_WORK if busy else _sign(report)
+            is_news = health.see(sign) or is_first
+            is_first = False
+            self._tell(pool, is_news, f"encoder of {pool.name}", health, report.detail)
             await asyncio.sleep(self._pause(pool, health))
 
     async def _probe(self, url: str, pool: Pool, *, with_tasks: bool) -> Report:
@@ -129,8 +164,8 @@ class Prober:
             self._telemetry.fault("prober", error)
             return Report(False, type(error).__name__)
 
-    def _move(self, pool: Pool, health: HealthTrack, sign: Sign, name: str, detail: str) -> None:
-        if health.see(sign):
+    def _tell(self, pool: Pool, is_news: bool, name: str, health: HealthTrack, detail: str) -> None:
+        if is_news:
             self._telemetry.health_changed(pool.name, name, health.is_up, detail)
         self._changed(pool)
 

@@ -7,14 +7,19 @@ Foreign exceptions end here: each becomes a Failure with the cause that the tabl
 from __future__ import annotations
 
 import asyncio
+import html
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import aiohttp
 import msgspec
 import pybase64
 
+from gateway.routing.fields import shown
 from gateway.routing.outcome import Cause
 from gateway.routing.request import ImageRequest, Size, Task
 from gateway.routing.size import painted_size
@@ -29,11 +34,16 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES: Final = 134_217_728
 _SCALARS: Final = ("num_inference_steps", "guidance_scale", "negative_prompt", "output_compression")
 _MEMORY_WORDS: Final = ("out of memory", "outofmemory")
-_TEXT_ONLY_WORDS: Final = (
-    "i2i mode is not supported",  # the encoder is external
-    "notimplementederror",
-    "not supported for t2i models",  # the server took the model for a text-only one
+_REFUSALS: Final = MappingProxyType(
+    {
+        # The encoder is external, and this half of it hands on text only.
+        500: ("i2i mode is not supported", "notimplementederror"),
+        # The server took the model for a text-only one.
+        400: ("input_reference is not supported for t2i models",),
+    }
 )
+ECHO_LETTERS: Final = 12
+"""Letters in a row that a worker's error may not share with the prompt, if it is to be logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ class Answer:
     seed: int
     worker: str
     usage: Mapping[str, int] | None = None
+    ignored: tuple[str, ...] = ()
+    """Fields that the worker says it did not use."""
 
 
 class Failure(Exception):
@@ -92,7 +104,9 @@ class Upstream:
         assert request.size is not None
         painted = painted_size(request.size, model)
         path, body = canonical_call(request, model, painted)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=connect_seconds, sock_connect=connect_seconds
+        )
         try:
             async with self._session.post(
                 worker.url + path,
@@ -103,6 +117,7 @@ class Upstream:
             ) as response:
                 status, content = response.status, await _read(response)
                 started = response.headers.get("x-turnout-started", "").lower() == "true"
+                ignored = response.headers.get("x-turnout-ignored", "")
         except (
             aiohttp.ClientConnectorError,
             aiohttp.ConnectionTimeoutError,
@@ -112,9 +127,11 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Failure(Cause.LOST, f"{type(error).__name__} {error}") from error
         if status != 200:
-            cause = cause_of(status, content, started, request.task)
-            raise Failure(cause, f"{status} {_excerpt(content, request)}")
-        return await asyncio.to_thread(_checked, content, request, painted, worker.name)
+            text = without_echo(content, request)
+            raise Failure(cause_of(status, text, started, request.task), f"{status} {text[:2048]}")
+        answer = await asyncio.to_thread(_checked, content, request, painted, worker.name)
+        names = (shown(name.strip()) for name in ignored.split(",") if name.strip())
+        return replace(answer, ignored=tuple(names))
 
 
 def canonical_call(
@@ -157,18 +174,45 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-def cause_of(status: int, content: bytes, started: bool, task: Task) -> Cause:
-    """Tells what an answer other than 200 means; `started` is the worker's own mark."""
-    text = content[:65536].decode("utf-8", "replace").lower()
+def cause_of(status: int, text: str, started: bool, task: Task) -> Cause:
+    """Tells what an answer other than 200 means.
+
+    `text` must be free of the caller's own words, `started` is the worker's mark that it began.
+    """
+    text = text.lower()
     if status in (429, 503):
         return Cause.BAD_STATUS if started else Cause.BUSY
-    if any(words in text for words in _MEMORY_WORDS):
-        return Cause.OUT_OF_MEMORY
-    if task is Task.I2I and any(words in text for words in _TEXT_ONLY_WORDS):
+    if started:
+        return Cause.BAD_STATUS
+    refusals = _REFUSALS.get(status, ()) if task is Task.I2I else ()
+    if any(words in text for words in refusals):
         return Cause.TEXT_ONLY
     if status in (400, 413, 422):
         return Cause.REJECTED
+    if any(words in text for words in _MEMORY_WORDS):
+        return Cause.OUT_OF_MEMORY
     return Cause.BAD_STATUS
+
+
+def without_echo(content: bytes, request: ImageRequest) -> str:
+    """Returns a worker's error as text that may be logged and understood by its words.
+
+    Workers like to repeat the request in it, whole, cut or escaped; a text that shares a run of
+    letters with the prompt is withheld altogether.
+    """
+    text = content[:65536].decode("utf-8", "replace")
+    with suppress(ValueError):
+        said = _letters(text + html.unescape(unquote(text)) + json.dumps(text)[1:-1])
+        said += _letters(text.encode("ascii", "backslashreplace").decode("unicode_escape"))
+        for words in map(_letters, (request.prompt, request.negative_prompt or "")):
+            runs = range(0, max(1, len(words) - ECHO_LETTERS + 1), ECHO_LETTERS // 2)
+            if len(words) >= 4 and any(words[at : at + ECHO_LETTERS] in said for at in runs):
+                return f"[withheld: {len(content)} bytes that repeat the prompt]"
+    return text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.casefold()))
 
 
 def _checked(content: bytes, request: ImageRequest, painted: Size, worker: str) -> Answer:
@@ -182,21 +226,7 @@ def _checked(content: bytes, request: ImageRequest, painted: Size, worker: str) 
         picture = fit(
             data, request.size, painted, request.output_format, request.output_compression
         )
-    except (msgspec.DecodeError, ValueError, BadPicture) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError, BadPicture) as error:
         raise Failure(Cause.RUBBISH, f"{type(error).__name__}: {error}") from error
     usage = {name: n for name, n in (body.usage or {}).items() if n is not None}
     return Answer(picture=picture, seed=request.seed, worker=worker, usage=usage or None)
-
-
-def _excerpt(content: bytes, request: ImageRequest) -> str:
-    """Cuts a worker's error to what a log may hold; workers like to repeat the prompt in it."""
-    text = content[:65536].decode("utf-8", "replace")
-    for secret in (request.prompt, request.negative_prompt or ""):
-        for form in (
-            secret,
-            json.dumps(secret)[1:-1],
-            json.dumps(secret, ensure_ascii=False)[1:-1],
-        ):
-            if form.strip():
-                text = text.replace(form, "[prompt]")
-    return text[:2048]

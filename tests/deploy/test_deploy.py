@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from ruamel.yaml import YAML
 
 from gateway import cli as gateway_cli
-from gateway.config import Config, load_config
+from gateway.config_file import load_config
 from scripts.example_config import example
 from scripts.run_dockerfile import parse
 from workers import cli as worker_cli
@@ -43,7 +43,7 @@ def parsed(target: str, words: list[str]) -> dict[str, object]:
     return command.commands[verb].make_context(verb, arguments).params
 
 
-def settings(profile: str) -> Config:
+def settings(profile: str):
     return load_config(DEPLOY / f"turnout.{profile}.toml", {})
 
 

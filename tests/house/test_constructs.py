@@ -34,6 +34,7 @@ UNCHANGING_CALLS = frozenset(
         "frozenset",
         "range",
         "tuple",
+        "bytes.maketrans",
         "re.compile",
         "TypeVar",
     }

@@ -6,6 +6,7 @@ import base64
 import io
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -156,17 +157,28 @@ def test_a_size_off_the_step_is_exact(demo):
     assert ("png", 100, 70) == facts(first(generate(demo, prompt="p", size="100x70")))
 
 
+def commands(text):
+    """Lists the curl commands of a text, each with its continued lines."""
+    return re.findall(r"^curl (?:.*\\\n)*.*$", text, re.MULTILINE)
+
+
 def test_the_readmes_curl_lines(demo, tmp_path):
     """The README's two curl lines work as they are pasted, and are those that `up` prints."""
-    lines = [line for line in README.read_text().splitlines() if line.startswith("curl ")]
-    assert 2 == len(lines)
-    here = [line.replace("127.0.0.1:8000", f"127.0.0.1:{demo.ports['port']}") for line in lines]
-    assert here == [line for line in demo.text().splitlines() if line.startswith("curl ")]
-    for line, pool in zip(here, ("t2i", "i2i"), strict=True):
+    here = [
+        command.replace("127.0.0.1:8000", f"127.0.0.1:{demo.ports['port']}")
+        for command in commands(README.read_text())
+    ]
+    assert 2 == len(here)
+    assert here == commands(demo.text())
+    for command, pool in zip(here, ("t2i", "i2i"), strict=True):
         ran = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
             check=True,
-        )  # fmt: skip
+        )
         assert re.search(rf"^x-turnout-pool: {pool}\s*$", ran.stdout, re.MULTILINE), ran.stdout
     made = {path.name: facts(path.read_bytes()) for path in tmp_path.iterdir()}
     assert {"fox.png": ("png", 256, 256), "night.png": ("png", 256, 256)} == made
@@ -180,3 +192,19 @@ def test_no_log_holds_a_prompt(demo):
     logs = {path.name: path.read_text() for path in (demo.directory / "logs").iterdir()}
     assert {"encoder-server.log", "t2i-worker.log", "i2i-worker.log", "gateway.log"} <= logs.keys()
     assert [] == [name for name, text in logs.items() if canary in text]
+
+
+def test_check_on_the_demos_own_configuration(demo, tmp_path):
+    """`turnout check` finds the demo good, and says where sizes do not fit the tiny model."""
+    own = demo.directory / "turnout.toml"
+    for config, code, words in ((own, 0, "│ ok "), (tmp_path / "large.toml", 0, "sides up to 512")):
+        if config != own:
+            config.write_text(own.read_text().replace("max_side = 512", "max_side = 2048"))
+        ran = subprocess.run(
+            [sys.executable, "-m", "gateway", "check", "--config", str(config)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (code, True) == (ran.returncode, words in ran.stdout), ran.stdout

@@ -9,8 +9,8 @@ import socket
 import psutil
 import pytest
 
-from tests.real.conftest import open_demo
-from tests.support.process import running, wait_for
+from tests.real.conftest import NAMES, open_demo
+from tests.support.process import free_ports, running, wait_for
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -59,7 +59,10 @@ def test_a_child_that_dies_at_start_ends_everything(directory, tmp_path, name):
         pids = [child.pid for child in opened.children()]
         victims[0].kill()
         assert 1 == opened.process.wait(60)
-        assert f"turnout: the {name} ended with signal 9; its log is " in last_line(opened)
+        assert (
+            f"turnout: the {name} ended with signal 9, so everything was stopped; its log "
+            in last_line(opened)
+        )
         assert_nothing_is_left(opened, pids)
 
 
@@ -80,7 +83,7 @@ def test_a_broken_checkpoint_is_one_sentence(tmp_path):
     (tmp_path / "dir" / "glm-image-tiny").mkdir(parents=True)
     with open_demo(tmp_path / "dir", tmp_path / "log") as opened:
         assert 1 == opened.process.wait(120)
-        assert "ended with exit code 1; its log is" in last_line(opened)
+        assert "ended with exit code 1, so everything was stopped; its log is" in last_line(opened)
         assert_nothing_is_left(opened, [])
 
 
@@ -89,13 +92,15 @@ def test_a_port_in_use_is_one_sentence(directory, tmp_path, name):
     """A port in use: one sentence with the option that moves it, exit code 1, nothing started."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        options = [f"--{each}=0" for each in ("port", "admin-port") if each != name]
+        names = [each for each in NAMES if each != name]
+        free = zip(names, free_ports(len(names)), strict=True)
+        options = [f"--{each}={number}" for each, number in free]
         arguments = ("gateway", "up", "--dir", str(directory), f"--{name}={port}", *options)
         with running(*arguments, log=tmp_path / "log") as process:
             assert 1 == process.wait(60)
     [line] = (tmp_path / "log").read_text().splitlines()
     assert line.startswith(f"turnout: cannot listen on 127.0.0.1 port {port}: ")
-    assert line.endswith(f"stop what uses it or choose another --{name}")
+    assert f"choose another with --{name} (make up ARGS='--{name} " in line
 
 
 @pytest.mark.parametrize("how", ["SIGINT while starting", "SIGTERM when ready", "SIGKILL"])

@@ -63,7 +63,7 @@ def test_a_text_only_refusal_takes_the_worker_from_the_pictures():
     chosen = pool(only)
     chosen.take(I2I, 1, 0.0).end(Cause.TEXT_ONLY, 1.0)
     assert None is chosen.missing(T2I)
-    assert "no worker of pool 'both' is up" == chosen.missing(I2I)
+    assert "no worker of pool 'both' that is up can do i2i" == chosen.missing(I2I)
 
 
 @pytest.mark.parametrize("task", list(Task))

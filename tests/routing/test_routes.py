@@ -10,7 +10,7 @@ from gateway.config import Config
 from gateway.errors import InvalidRequest, NotFound, NoWorker
 from gateway.routing.health import Sign
 from gateway.routing.request import Task
-from gateway.routing.routes import RouteTable
+from gateway.routing.routes import RouteTable, choose
 from tests.routing.builders import section, table
 
 T2I, I2I = Task.T2I, Task.I2I
@@ -20,6 +20,11 @@ def down(pool):
     """Lets every worker of a pool lose an attempt."""
     for worker in pool.workers:
         worker.health.see(Sign.LOST_ATTEMPT)
+
+
+def chosen(routes, task):
+    """Returns the pool that a request of a task goes to."""
+    return choose(routes.choices(task), task)
 
 
 def pool_of(routes, name):
@@ -58,14 +63,14 @@ def test_the_first_choice_is_the_pool_that_lists_the_task_first(pools, task, exp
     sections = {name: section(*tasks, workers=0) for name, tasks in pools.items()}
     for name, each in sections.items():
         each["workers"] = [{"url": f"http://{name}.test"}]
-    assert expected == table(**sections).pool(task).name
+    assert expected == chosen(table(**sections), task).name
 
 
 def test_text_spills_over_where_both_are_listed():
     """T2I goes to a pool that lists it second when its own cannot serve (R4)."""
     routes = table(text=section("t2i"), both=section("i2i", "t2i"))
     down(pool_of(routes, "text"))
-    assert "both" == routes.pool(T2I).name
+    assert "both" == chosen(routes, T2I).name
 
 
 def test_text_does_not_spill_over_where_it_is_not_listed():
@@ -73,21 +78,19 @@ def test_text_does_not_spill_over_where_it_is_not_listed():
     routes = table(text=section("t2i"), pictures=section("i2i"))
     down(pool_of(routes, "text"))
     with pytest.raises(NoWorker, match="t2i cannot be served now: no worker of pool 'text' is up"):
-        routes.pool(T2I)
+        chosen(routes, T2I)
 
 
 def test_a_busy_pool_keeps_its_requests():
     """A full pool is still the choice: a wait is no reason to spill over."""
     routes = table(text=section("t2i"), both=section("i2i", "t2i"))
     pool_of(routes, "text").take(T2I, 1, 0.0)
-    assert "text" == routes.pool(T2I).name
+    assert "text" == chosen(routes, T2I).name
 
 
 @pytest.mark.parametrize(
     ("sections", "ills", "reason"),
     [
-        ({}, (), "no pool serves i2i"),
-        ({"text": section("t2i")}, (), "no pool serves i2i"),
         ({"pictures": section("i2i", workers=0)}, (), "pool 'pictures' has no workers"),
         ({"pictures": section("i2i")}, ("pictures",), "no worker of pool 'pictures' is up"),
     ],
@@ -98,8 +101,17 @@ def test_a_task_that_nobody_can_serve_says_why(sections, ills, reason):
     for name in ills:
         down(pool_of(routes, name))
     with pytest.raises(NoWorker) as caught:
-        routes.pool(I2I)
+        chosen(routes, I2I)
     assert f"i2i cannot be served now: {reason}; try again later" == caught.value.message
+    assert (503, 5.0) == (caught.value.status, caught.value.retry_after)
+
+
+@pytest.mark.parametrize("sections", [{}, {"text": section("t2i")}])
+def test_a_task_without_a_pool_says_so(sections):
+    """A task that no pool lists is a 503, and nobody is told that waiting helps (R6)."""
+    with pytest.raises(NoWorker) as caught:
+        table(**sections).choices(I2I)
+    assert "no pool of this gateway serves i2i" == caught.value.message
     assert (503, 5.0) == (caught.value.status, caught.value.retry_after)
 
 
@@ -111,7 +123,7 @@ def test_the_reason_is_that_of_the_first_choice():
     pool_of(routes, "text").encoder.see(Sign.LOST_ATTEMPT)
     down(pool_of(routes, "both"))
     with pytest.raises(NoWorker, match="the encoder of pool 'text' does not answer"):
-        routes.pool(T2I)
+        chosen(routes, T2I)
 
 
 TASK_LISTS = st.sampled_from([("t2i",), ("i2i",), ("t2i", "i2i"), ("i2i", "t2i")])
@@ -140,12 +152,12 @@ def test_a_picture_never_leads_to_a_pool_without_i2i(task_lists, data):
         worker.in_flight = data.draw(st.integers(0, 1))
     can = [p for p in routes.pools if I2I in p.tasks and any(w.is_fit(I2I) for w in p.workers)]
     try:
-        chosen = routes.pool(I2I)
+        found = chosen(routes, I2I)
     except NoWorker:
         assert [] == can
     else:
-        assert chosen in can
-        lease = chosen.take(I2I, 1, 0.0)
+        assert found in can
+        lease = found.take(I2I, 1, 0.0)
         assert lease is None or lease.worker.is_fit(I2I)
 
 
@@ -159,13 +171,15 @@ MODELS = {"glm-image": {"aliases": ["zai-org/GLM-Image", "default"]}, "other": {
 def test_a_model_is_found_by_name_and_alias(name, step):
     """A model answers to its name and to every alias."""
     routes = RouteTable.build(Config.model_validate({"models": MODELS}))
-    assert step == routes.model(name).step
+    assert (name, step) == (routes.model(name)[0], routes.model(name)[1].step)
 
 
 def test_the_only_model_needs_no_name():
     """Without a name the only model is meant, also the implicit one."""
     routes = RouteTable.build(Config())
-    assert routes.model(None) is routes.model("glm-image") is routes.model("zai-org/GLM-Image")
+    models = [routes.model(name)[1] for name in (None, "glm-image", "zai-org/GLM-Image")]
+    assert models[0] is models[1] is models[2]
+    assert "glm-image" == routes.model(None)[0]
 
 
 def test_among_several_models_one_has_to_be_named():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.routing.health import Sign
 from gateway.routing.request import Task
 from gateway.routing.worker import Worker
 from tests.routing.builders import worker
@@ -53,19 +54,30 @@ def test_a_worker_is_available_while_a_slot_is_free(capacity, in_flight, is_full
     [(None, {T2I}), (frozenset({T2I, I2I}), {T2I}), (frozenset({I2I}), set())],
 )
 def test_a_worker_that_refused_a_picture_gets_no_other(reported, left):
-    """A worker that showed itself text-only is fit for text alone."""
+    """A worker that showed itself text-only is fit for text alone, whatever it goes on saying."""
     blind = worker()
-    blind.reported_tasks = reported
-    blind.lacks_sight()
-    assert left == set(blind.reported_tasks)
-    assert not blind.is_fit(I2I)
+    blind.report(reported)
+    blind.is_blind = True
+    blind.report(reported)
+    blind.see(Sign.GOOD_PROBE)
+    assert left == {task for task in Task if blind.is_fit(task)}
 
 
-def test_a_worker_that_reports_sight_again_is_believed():
-    """What a worker reports later replaces what it showed before."""
+def test_a_worker_that_reports_something_else_is_believed():
+    """A change in what a worker reports clears what it showed before."""
     blind = worker()
-    blind.lacks_sight()
-    blind.reported_tasks = frozenset(Task)
+    blind.report(frozenset({T2I}))
+    blind.is_blind = True
+    blind.report(frozenset(Task))
+    assert blind.is_fit(I2I)
+
+
+def test_a_worker_that_was_away_is_believed_again():
+    """A worker that was down and came back may be another one."""
+    blind = worker()
+    blind.is_blind = True
+    assert blind.see(Sign.LOST_ATTEMPT)
+    assert blind.see(Sign.GOOD_PROBE)
     assert blind.is_fit(I2I)
 
 

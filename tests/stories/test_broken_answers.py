@@ -30,6 +30,7 @@ RUBBISH = {
     "plain 500": status(500),
     "404": status(404, b'{"detail":"Not Found"}', "application/json"),
     "redirect": status(307, b"", location="http://127.0.0.1:1/"),
+    "deep json": status(200, b'{"data":' + b"[" * 5000 + b"]" * 5000 + b"}", "application/json"),
     "no data": status(200, b'{"created":1}', "application/json"),
     "no pictures": changed(data=[]),
     "two pictures": changed(data=[{"b64_json": ""}, {"b64_json": ""}]),

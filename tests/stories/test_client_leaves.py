@@ -83,9 +83,9 @@ async def test_a_client_that_leaves_while_uploading_leaves_no_trace(house):
         b'Content-Length: 1000\r\n\r\n{"prompt": "'
     )
     await writer.drain()
-    await until(lambda: house.runtime.requests_open == 1)
+    await until(lambda: len(house.runtime.arriving) == 1)
     writer.close()
-    await until(lambda: house.runtime.requests_open == 0)
+    await until(lambda: not house.runtime.arriving)
     assert (0, 0) == (text.hits, image.hits)
     assert 'status="499"' in (await house.admin.get("/metrics")).text
 

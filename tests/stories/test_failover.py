@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway.routing.health import Sign
 from tests.support.house import code_of
 from tests.support.pictures import DATA8
 from tests.support.scripted_worker import (
@@ -85,7 +86,7 @@ async def test_a_late_answer_frees_the_slot(house):
     """After a 504 the slot is free as soon as the worker really ends."""
     gate = asyncio.Event()
     only = await house.worker("T2I", script=after(gate))
-    await house.open({"t2i": [only]}, pool={"deadline_seconds": 0.3})
+    await house.open({"t2i": [only]}, pool={"deadline_seconds": 2})
     calls = await asyncio.gather(*(house.generate(prompt="p") for _ in range(2)))
     assert [504, 504] == [call.status_code for call in calls]
     assert 1 == only.hits, "the second never left the line"
@@ -161,6 +162,28 @@ async def test_those_who_wait_move_to_another_worker(house):
     codes = sorted([(await call).status_code for call in calls])
     assert [200, 200, 200, 200, 502] == codes
     assert (1, 4) == (first.hits, second.hits)
+
+
+async def test_those_who_wait_move_to_another_pool_that_lists_their_task(house):
+    """When their pool goes down, waiting T2I requests spill over where that is configured (R4)."""
+    text, both = await house.worker("T2I"), await house.worker("TI2I")
+    gate = asyncio.Event()
+    text.script = after(gate, hang_up)
+    await house.open({"t2i": [text], "both": [both]}, pool={"probe_seconds": 60})
+    calls = [asyncio.create_task(house.generate(prompt="p")) for _ in range(3)]
+    await until(lambda: house.queue("t2i").waiting == 2)
+    gate.set()
+    responses = await asyncio.gather(*calls)
+    assert [200, 200, 502] == sorted(response.status_code for response in responses)
+    assert {"both"} == {r.headers["x-turnout-pool"] for r in responses if r.status_code == 200}
+    await text.stop()
+    house.pool("t2i").workers[0].see(Sign.GOOD_PROBE)  # it was well a moment ago
+    response = await house.generate(prompt="p")
+    assert (200, "both", "2") == (
+        response.status_code,
+        response.headers["x-turnout-pool"],
+        response.headers["x-turnout-attempts"],
+    )
 
 
 async def test_a_worker_without_an_address_is_unreachable(house):

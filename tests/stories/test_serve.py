@@ -33,7 +33,18 @@ async def gateway(tmp_path, worker_url, **options):
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
             await until(lambda: b"serving" in log.read_bytes(), 20)
             await until_status(client, "/livez", 200)
+            client.admin_url = f"http://127.0.0.1:{admin_port}"
             yield process, client, log
+
+
+async def until_waiting(client, count):
+    """Asks until so many requests wait in line."""
+    async with asyncio.timeout(20):
+        while True:
+            pools = (await client.get(f"{client.admin_url}/admin/pools")).json()
+            if pools["i2i"]["waiting"] == count:
+                return
+            await asyncio.sleep(0.02)
 
 
 async def until_status(client, path, status):
@@ -84,7 +95,7 @@ async def test_sigterm_drains(tmp_path):
             for n in range(3)
         ]
         await until(lambda: worker.running == 1)
-        await asyncio.sleep(0.3)  # the other two stand in line
+        await until_waiting(client, 2)
         process.send_signal(signal.SIGTERM)
         await until_status(client, "/readyz", 503)
         assert 200 == (await client.get("/livez")).status_code
@@ -120,7 +131,7 @@ async def test_a_drain_ends_at_its_limit(tmp_path, signals):
         for _ in range(2):
             calls.append(asyncio.create_task(client.post("/generate", json={"prompt": "p"})))
             await until(lambda: worker.running == 1)
-        await asyncio.sleep(0.3)  # the second stands in line
+        await until_waiting(client, 1)
         for _ in range(signals):
             process.send_signal(signal.SIGTERM)
             await until_status(client, "/readyz", 503)
@@ -162,7 +173,7 @@ async def test_a_wrong_configuration_is_named(tmp_path):
         ("TI2I", 200, 0, "ok"),
         ("T2I", 200, 1, "cannot do i2i"),
         ("TI2I", 503, 1, "/health answers 503"),
-        (None, 200, 1, "cannot be reached"),
+        (None, 200, 1, "refuses the connection"),
     ],
 )
 async def test_check_probes_every_worker(tmp_path, task_type, health, code, says):

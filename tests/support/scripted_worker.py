@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import email.parser
+import email
 import email.policy
 import hashlib
 import json
@@ -30,8 +30,9 @@ class Recorded:
     headers: dict[str, str]
     body: bytes
     texts: dict[str, object] = field(default_factory=dict)
-    files: list[tuple[str, str, str, bytes]] = field(default_factory=list)
-    """Name, file name, content type and bytes of every file part."""
+    files: list[tuple[str, str, str, bytes]] = field(
+        default_factory=list
+    )  # name, file, type, bytes
     peer_left: bool = False
     is_done: bool = False
 
@@ -44,9 +45,10 @@ class ScriptedWorker:
         self.script = answer
         self.health_status = 200
         self.info = True
+        self.silent = False  # whether probes are left without an answer
+        self.begun = 0
         self.requests: list[Recorded] = []
-        self.probes: list[str] = []
-        self.running = self.peak = 0
+        self.probes, self.running, self.peak = [], 0, 0
         self._server = None
         self._exchanges: set[asyncio.Task] = set()
         self.port = 0
@@ -103,6 +105,9 @@ class ScriptedWorker:
         headers = {name.decode(): value.decode() for name, value in head.headers}
         request = Recorded(head.method.decode(), head.target.decode(), headers, body)
         if request.path not in PATHS:
+            self.begun += 1
+            while self.silent:
+                await asyncio.sleep(0.01)
             self.probes.append(request.path)
             await self._status(request, writer)
             return
@@ -136,9 +141,8 @@ def _parse(request):
     if kind.startswith("application/json"):
         request.texts = json.loads(request.body)
         return
-    head = f"Content-Type: {kind}\r\n\r\n".encode()
-    parser = email.parser.BytesParser(policy=email.policy.HTTP)
-    for part in parser.parsebytes(head + request.body).iter_parts():
+    form = f"Content-Type: {kind}\r\n\r\n".encode() + request.body
+    for part in email.message_from_bytes(form, policy=email.policy.HTTP).iter_parts():
         name = part.get_param("name", header="content-disposition")
         data = part.get_payload(decode=True)
         if part.get_filename() is None:
@@ -223,7 +227,7 @@ def changed(**changes):
     """Answers 200 with members of the body replaced; `datum` changes the picture's entry."""
 
     async def script(worker, request, writer):
-        await send(writer, 200, answer_body(request, **dict(changes)))
+        await send(writer, 200, answer_body(request, **changes))
 
     return script
 
@@ -236,13 +240,11 @@ async def hang_up(worker, request, writer):
 async def half(worker, request, writer):
     """Sends the first half of a good answer, then closes."""
     body = answer_body(request)
-    head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-    writer.write(head + body[: len(body) // 2])
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body))
+    writer.write(body[: len(body) // 2])
     await writer.drain()
-    writer.close()
 
 
 async def hang(worker, request, writer):
-    """Never answers; ends when the peer is gone or the worker stops."""
-    while not request.peer_left and not writer.transport.is_closing():
-        await asyncio.sleep(0.01)
+    """Never answers."""
+    await asyncio.Event().wait()

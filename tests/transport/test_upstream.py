@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import json
 import socket
+from urllib.parse import quote
 
 import pytest
 
@@ -11,7 +14,7 @@ from gateway.config import ModelConfig
 from gateway.routing.outcome import MEANINGS, Cause
 from gateway.routing.request import ImageRequest, InputImage, Size, Task
 from gateway.routing.worker import Worker
-from gateway.transport.upstream import Failure, Upstream, cause_of
+from gateway.transport.upstream import Failure, Upstream, cause_of, without_echo
 from tests.support.pictures import PNG8, facts
 from tests.support.scripted_worker import ScriptedWorker, half, hang_up, status
 from tests.support.serve import dead_url
@@ -117,35 +120,65 @@ async def test_every_generation_has_a_connection_of_its_own(upstream, scripted):
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "started", "task", "cause"),
+    ("code", "text", "started", "task", "cause"),
     [
-        (503, b"", False, Task.T2I, Cause.BUSY),
-        (429, b"", False, Task.T2I, Cause.BUSY),
-        (503, b"out of memory", True, Task.T2I, Cause.BAD_STATUS),
-        (500, b"CUDA Out Of Memory", False, Task.I2I, Cause.OUT_OF_MEMORY),
-        (500, b"torch.OutOfMemoryError", False, Task.T2I, Cause.OUT_OF_MEMORY),
-        (500, b"NotImplementedError", False, Task.I2I, Cause.TEXT_ONLY),
-        (500, b"I2I mode is not supported yet", False, Task.I2I, Cause.TEXT_ONLY),
-        (500, b"NotImplementedError", False, Task.T2I, Cause.BAD_STATUS),
-        (500, b"Internal Server Error", False, Task.I2I, Cause.BAD_STATUS),
-        (404, b"", False, Task.T2I, Cause.BAD_STATUS),
+        (503, "", False, Task.T2I, Cause.BUSY),
+        (429, "", False, Task.T2I, Cause.BUSY),
+        (503, "out of memory", True, Task.T2I, Cause.BAD_STATUS),
+        (500, "NotImplementedError", True, Task.I2I, Cause.BAD_STATUS),
+        (500, "CUDA Out Of Memory", False, Task.I2I, Cause.OUT_OF_MEMORY),
+        (500, "torch.OutOfMemoryError", False, Task.T2I, Cause.OUT_OF_MEMORY),
+        (400, "out of memory", False, Task.T2I, Cause.REJECTED),
+        (500, "NotImplementedError", False, Task.I2I, Cause.TEXT_ONLY),
+        (500, "I2I mode is not supported yet", False, Task.I2I, Cause.TEXT_ONLY),
+        (400, "NotImplementedError", False, Task.I2I, Cause.REJECTED),
+        (400, "input_reference is not supported for T2I models.", False, Task.I2I, Cause.TEXT_ONLY),
+        (500, "NotImplementedError", False, Task.T2I, Cause.BAD_STATUS),
+        (500, "Internal Server Error", False, Task.I2I, Cause.BAD_STATUS),
+        (422, "", False, Task.T2I, Cause.REJECTED),
+        (404, "", False, Task.T2I, Cause.BAD_STATUS),
     ],
 )
-async def test_what_a_status_means(code, body, started, task, cause):
-    """Each answer other than 200 has one meaning."""
-    assert cause is cause_of(code, body, started, task)
+async def test_what_a_status_means(code, text, started, task, cause):
+    """Each answer other than 200 has one meaning, and the caller's words have no part in it."""
+    assert cause is cause_of(code, text, started, task)
 
 
-@pytest.mark.parametrize("echo", ['p"rompt\n', "ünïcode prompt", "plain prompt"])
-async def test_a_workers_error_is_kept_for_the_log_without_the_prompt(upstream, scripted, echo):
-    """Workers repeat the prompt in their errors; the detail for the log does not."""
-    import json
+LONG = "a portrait of \u00c9lo\u00efse & her cat, \u5929\u72d7, in the style of nobody"
 
-    for ascii_only in (True, False):
-        body = json.dumps({"detail": [{"input": echo}], "n": "x" * 5000}, ensure_ascii=ascii_only)
-        scripted.script = status(500, body.encode())
-        request = dataclasses.replace(REQUEST, prompt=echo)
-        with pytest.raises(Failure) as raised:
-            await upstream.send(Worker("w", scripted.url), request, ModelConfig(), {}, 1)
-        assert raised.value.detail.startswith('500 {"detail": [{"input": "[prompt]"}]')
-        assert len(raised.value.detail) < 2100
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        LONG,
+        json.dumps(LONG),
+        json.dumps({"input": LONG}, ensure_ascii=False),
+        html.escape(LONG),
+        quote(LONG),
+        LONG.upper(),
+        LONG[:40] + "\u2026",
+        LONG[20:],
+    ],
+)
+def test_an_error_that_repeats_the_prompt_is_withheld(echo):
+    """Whole, cut or escaped: an error that holds a part of the prompt does not reach the log."""
+    request = dataclasses.replace(REQUEST, prompt=LONG)
+    body = f"Error: {echo} is not allowed".encode()
+    assert f"[withheld: {len(body)} bytes that repeat the prompt]" == without_echo(body, request)
+
+
+@pytest.mark.parametrize("prompt", [LONG, "p", "fox", "\u72d0", ""])
+def test_an_error_that_does_not_is_kept(prompt):
+    """An error without the prompt is kept for the log; a prompt of a letter or two hides none."""
+    request = dataclasses.replace(REQUEST, prompt=prompt)
+    body = b"Invalid size: 1024x1024, sides must be 1 to 512. \xff"
+    assert body.decode("utf-8", "replace") == without_echo(body, request)
+
+
+async def test_the_detail_of_a_failure_is_cut(upstream, scripted):
+    """A worker's error goes to the log, cut to 2 kB, and nowhere else."""
+    scripted.script = status(500, b"<html>" + b"x" * 5000)
+    with pytest.raises(Failure) as raised:
+        await upstream.send(Worker("w", scripted.url), REQUEST, ModelConfig(), {}, 1)
+    assert raised.value.detail.startswith("500 <html>xxx")
+    assert 2052 == len(raised.value.detail)

@@ -1,11 +1,12 @@
 """Bytes to pictures and back."""
 
 import io
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tests.workers.support import pattern, png
 from workers.engine import ImageLimits
@@ -107,3 +108,30 @@ def test_quality_changes_the_bytes():
     """A lower quality makes a smaller JPEG."""
     image = pattern(64, 64)
     assert len(write_picture(image, "jpeg", 5)) < len(write_picture(image, "jpeg", 95))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_is_undone(orientation):
+    """Whatever the EXIF orientation, the picture is as a viewer shows it (B31)."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(pattern(60, 30), "PNG", exif=exif)
+    with Image.open(io.BytesIO(data)) as opened:
+        expected = ImageOps.exif_transpose(opened).convert("RGB")
+    assert expected.tobytes() == read_picture(data, 4.0).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "value"),
+    [
+        (2, 4, b"six\0"),
+        (3, 1, b"\xe7\3\0\0"),
+        (5, 1, b"\xff" * 4),
+        (99, 9, b""),
+    ],
+)
+def test_a_broken_orientation_is_none(kind, count, value):
+    """An EXIF block with nonsense in it is no reason to fail."""
+    entry = struct.pack("<HHI4s", 0x0112, kind, count, value)
+    exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 1) + entry + bytes(4)
+    assert (60, 30) == read_picture(encoded(pattern(60, 30), "JPEG", exif=exif), 4.0).size

@@ -1,0 +1,150 @@
+"""Probes: bounded in time and size, and what is learned from them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from gateway.routing.request import Task
+from gateway.transport.prober import MAX_BYTES, probe, probe_client
+from tests.support.scripted_worker import after
+from tests.support.serve import dead_url, until
+
+pytestmark = pytest.mark.anyio
+
+BOTH = frozenset(Task)
+
+
+@contextlib.asynccontextmanager
+async def raw_server(respond):
+    """Listens, lets a coroutine write the whole answer to each connection, and yields the URL."""
+    exchanges = set()
+
+    async def serve(reader, writer):
+        exchanges.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError):  # the prober may have seen enough
+            await reader.readuntil(b"\r\n\r\n")
+            await respond(writer)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*exchanges)
+
+
+def whole(body, status=200):
+    """Answers a body at once."""
+
+    async def respond(writer):
+        writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
+
+    return respond
+
+
+async def drip(writer):
+    """Answers a byte at a time, for ever."""
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+    while not writer.transport.is_closing():
+        writer.write(b"x")
+        await asyncio.sleep(0.01)
+
+
+async def flood(writer):
+    """Answers without an end."""
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not writer.transport.is_closing():
+        writer.write(b"x" * 65536)
+        await writer.drain()
+
+
+async def look(url, seconds=0.5, **options):
+    """Probes once."""
+    async with probe_client() as client:
+        return await probe(client, url, seconds, **({"with_tasks": True} | options))
+
+
+@pytest.mark.parametrize(
+    ("body", "tasks"),
+    [
+        (b'{"task_type": "TI2I"}', BOTH),
+        (b'{"task_type": "T2I"}', frozenset({Task.T2I})),
+        (b'{"task_type": "I2I"}', frozenset({Task.I2I})),
+        (b'{"task_type": "T2I", "tasks": ["t2i", "i2i"]}', BOTH),
+        (b'{"tasks": []}', frozenset()),
+        (b'{"task_type": "T2V"}', None),
+        (b"{}", None),
+        (b"[]", None),
+        (b"not json", None),
+        (b"[" * 60_000, None),
+    ],
+)
+async def test_what_a_server_says_it_can_do(body, tasks):
+    """Our workers' `tasks` count before SGLang's `task_type`; anything else says nothing (B17)."""
+    async with raw_server(whole(body)) as url:
+        report = await look(url)
+    assert (True, tasks) == (report.is_good, report.tasks)
+
+
+async def test_a_refused_connection_and_a_bad_status_are_told_apart():
+    """The report says what was seen."""
+    assert "refuses the connection" == (await look(dead_url())).detail
+    async with raw_server(whole(b"", 503)) as url:
+        report = await look(url)
+    assert (False, "/health answers 503", False) == (
+        report.is_good,
+        report.detail,
+        report.is_silent,
+    )
+
+
+async def test_a_probe_ends_in_time_however_its_bytes_drip_in():
+    """One clock runs around a whole probe."""
+    async with raw_server(drip) as url:
+        report = await look(url, seconds=0.3, with_tasks=False)
+    assert (False, True) == (report.is_good, report.is_silent)
+
+
+async def test_a_probe_reads_no_more_than_it_needs():
+    """An answer without an end is cut, and means nothing more than its status."""
+    async with raw_server(flood) as url:
+        report = await look(url, seconds=5)
+    assert (True, None) == (report.is_good, report.tasks)
+    assert MAX_BYTES < 10**6
+
+
+async def test_a_silent_encoder_at_work_is_busy_not_dead(house):
+    """While a worker of the pool is at work, an encoder that does not answer keeps its place."""
+    text, encoder = await house.worker("T2I"), await house.worker()
+    await house.open({"t2i": [text]}, pool={"encoder_url": encoder.url, "probe_seconds": 0.2})
+    gate = asyncio.Event()
+    text.script = after(gate)
+    call = asyncio.create_task(house.generate(prompt="p"))
+    await until(lambda: text.running == 1)
+    encoder.silent = True
+    seen = encoder.begun
+    await until(lambda: encoder.begun >= seen + 3)
+    assert house.pool("t2i").encoder.is_up
+    gate.set()
+    assert 200 == (await call).status_code
+    await until(lambda: not house.pool("t2i").encoder.is_up)
+    encoder.silent = False
+    await until(lambda: house.pool("t2i").encoder.is_up)
+
+
+async def test_a_lost_encoder_takes_its_pool_out(house):
+    """A pool whose encoder refuses connections serves nothing, and says so, until it is back."""
+    text, encoder = await house.worker("T2I"), await house.worker()
+    await house.open({"t2i": [text]}, pool={"encoder_url": encoder.url})
+    await encoder.stop()
+    await until(lambda: not house.pool("t2i").encoder.is_up)
+    refused = await house.generate(prompt="p")
+    assert (503, 0) == (refused.status_code, text.hits)
+    assert "the encoder of pool 't2i' does not answer" in refused.json()["error"]["message"]
+    await encoder.start()
+    await until(lambda: house.pool("t2i").encoder.is_up)
+    assert 200 == (await house.generate(prompt="p")).status_code
