@@ -13,12 +13,15 @@ help:
 .venv/ready: pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
 
+tests/js/node_modules/ready: .venv/ready tests/js/package-lock.json
+	@scripts/setup.sh tests
+
 setup: .venv/ready
 
 up: .venv/ready
 	@exec $(BIN)/turnout up $(ARGS)
 
-test: .venv/ready
+test: tests/js/node_modules/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 check: .venv/ready
@@ -32,5 +35,5 @@ fix: .venv/ready
 	@$(BIN)/ruff format -q .
 	@$(BIN)/ruff check -q --fix .
 
-coverage: .venv/ready
+coverage: tests/js/node_modules/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=term $(ARGS)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from gateway.api import admin, generate, images, status
+import gateway
+from gateway.api import admin, artifacts, chat, generate, huggingface, images, status
 from gateway.api.middleware import Boundary
+from gateway.api.openapi import describe
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, NotFound
 from gateway.errors import render as render_error
 
@@ -21,9 +23,21 @@ if TYPE_CHECKING:
     from gateway.runtime import Runtime
 
 
+class _DescribedApp(FastAPI):
+    """Is an app whose description is ours, not the framework's."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = describe(
+                self.state.routers, self.state.runtime, version=gateway.__version__
+            )
+        return self.openapi_schema
+
+
 def create_app(runtime: Runtime) -> ASGIApp:
     """Returns the app for clients."""
-    return _app(runtime, generate.router, images.router, status.router)
+    faces = (generate, images, chat, huggingface, artifacts, status)
+    return _app(runtime, *(face.router for face in faces))
 
 
 def create_admin_app(runtime: Runtime) -> ASGIApp:
@@ -32,8 +46,8 @@ def create_admin_app(runtime: Runtime) -> ASGIApp:
 
 
 def _app(runtime: Runtime, *routers: APIRouter) -> ASGIApp:
-    app = FastAPI(title="Turnout", redirect_slashes=False, docs_url=None, redoc_url=None)
-    app.state.runtime = runtime
+    app = _DescribedApp(redirect_slashes=False, docs_url=None, redoc_url=None)
+    app.state.runtime, app.state.routers = runtime, routers
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(GatewayError, _render)

@@ -62,5 +62,11 @@ def _die_with_parent() -> Callable[[], None] | None:
     """Asks the kernel to end a child whose parent is gone, even by SIGKILL; Linux only."""
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def bind() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it was gone before it could be watched
+            os._exit(1)
+
+    return bind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
 import os
 import sys
 from pathlib import Path
@@ -14,8 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.config_file import ConfigError, load_config
+from gateway.errors import GatewayError, render
+from gateway.explain import explain
 from gateway.server import PortTaken
 from gateway.server import serve as serve_forever
+from gateway.transport.artifacts import StoreFault
 from gateway.transport.prober import Report, probe, probe_client
 
 if TYPE_CHECKING:
@@ -65,6 +69,8 @@ def serve(
         asyncio.run(serve_forever(loaded.model_copy(update={"server": server})))
     except PortTaken as error:
         _fail(f"{error}; choose another with --port or in the configuration", 1)
+    except StoreFault as error:
+        _fail(str(error), 1)
 
 
 @app.command()
@@ -104,6 +110,25 @@ def check(config: ConfigPath = None) -> None:
             console.print(f"note: no pool serves {task}; such requests get 503")
     if any(row.problem for row in rows):
         raise typer.Exit(1)
+
+
+@app.command(name="explain")
+def explain_request(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON request; - reads stdin.")],
+    config: ConfigPath = None,
+) -> None:
+    """Say what would become of a request, without sending anything."""
+    loaded = _load(config)
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        _fail(f"{file}: cannot be read: {error.strerror}", 1)
+    try:
+        explained = asyncio.run(explain(data, loaded))
+    except GatewayError as error:
+        print(render(error).body.decode())
+        raise typer.Exit(2) from None
+    print(json.dumps(explained, indent=2, ensure_ascii=False))
 
 
 class Row(NamedTuple):

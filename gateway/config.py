@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -25,6 +25,9 @@ def _address(url: str) -> str:
 HttpUrl = Annotated[str, AfterValidator(_address)]
 
 
+HostName = Annotated[str, Field(pattern=r"^(\*|([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?)$")]
+
+
 class Section(BaseModel):
     """Is a frozen part of the configuration that knows all its keys."""
 
@@ -42,6 +45,8 @@ class ServerConfig(Section):
     """Port for `/metrics` and `/admin/…`; 0 takes a free one."""
     drain_seconds: float = Field(default=30, ge=0)
     """Time that running work gets after SIGTERM, in seconds."""
+    public_url: HttpUrl | None = None
+    """Base of the URLs that we hand out; none: the host that the client asked for."""
     cors_origins: tuple[str, ...] = ()
     """Browser origins that may call, as `https://ui.example.org`; `*` allows any."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -65,10 +70,31 @@ class LimitsConfig(Section):
     """Pixels of one input picture, read from its header."""
     max_image_side: int = Field(default=8192, ge=8)
     """Longest side of one input picture, in pixels."""
+    animated_images: Literal["first_frame", "refuse"] = "first_frame"
+    """Animated input pictures: the first frame with a warning header, or 400."""
     max_prompt_chars: int = Field(default=32_000, ge=1)
     """Length of the prompt, in characters."""
     unknown_fields: Literal["refuse", "ignore"] = "refuse"
     """Unknown request fields: 400, or named in the header `x-turnout-ignored`."""
+
+
+class FetchConfig(Section):
+    enabled: bool = False
+    """Whether image URLs are fetched, by the gateway; off: 400 `image_url_forbidden`."""
+    allow_hosts: tuple[HostName, ...] = ()
+    """Hosts that may be fetched from, even private ones, as `host` or `host:port`; `*` adds every
+    public host; none: every public host."""
+
+
+class ArtifactsConfig(Section):
+    directory: str | None = None
+    """Where pictures for URL answers are kept, shared by all copies; none: one in /tmp."""
+    max_bytes: int = Field(default=1_073_741_824, ge=134_217_728)
+    """Pictures kept, in bytes; the oldest go first."""
+    ttl_seconds: float = Field(default=3600, ge=1, le=2_592_000)
+    """How long a URL answer can be fetched, in seconds."""
+    key: SecretStr | None = Field(default=None, min_length=16)
+    """Secret that signs the URLs, the same for every copy; none: one kept in the directory."""
 
 
 class ModelConfig(Section):
@@ -80,6 +106,8 @@ class ModelConfig(Section):
     """Size of a text-to-image request that names none, as `WxH` in pixels."""
     step: int = Field(default=32, ge=1)
     """Workers paint sides that are multiples of this, in pixels."""
+    max_input_images: int | None = Field(default=None, ge=1, le=16)
+    """Input pictures that this model takes; none: `limits.max_images`."""
     max_side: int = Field(default=2048, ge=64)
     """Longest side of a result, in pixels; a multiple of the step."""
     size_policy: Literal["crop", "refuse"] = "crop"
@@ -143,6 +171,8 @@ class PoolConfig(Section):
 class Config(Section):
     server: ServerConfig = ServerConfig()
     limits: LimitsConfig = LimitsConfig()
+    fetch: FetchConfig = FetchConfig()
+    artifacts: ArtifactsConfig = ArtifactsConfig()
     models: dict[str, ModelConfig] = {}
     """None given: one model `glm-image` with the alias `zai-org/GLM-Image`."""
     pools: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], PoolConfig] = {}

@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gateway.routing.routes import RouteTable
 from gateway.telemetry import Telemetry
 from gateway.transport.admission import AdmissionQueue
+from gateway.transport.artifacts import ArtifactStore, default_directory
 from gateway.transport.dispatch import Dispatcher
+from gateway.transport.fetch import Fetcher
+from gateway.transport.pictures import PictureLoader
 from gateway.transport.prober import Prober
 from gateway.transport.upstream import Upstream
 
@@ -34,6 +38,15 @@ class Runtime:
         self.routes = RouteTable.build(config)
         self.queues = {pool.name: AdmissionQueue(pool, self.clock) for pool in self.routes.pools}
         self.is_draining = False
+        self.fetcher = Fetcher(config.fetch.allow_hosts)
+        section = config.artifacts
+        self.artifacts = ArtifactStore(
+            Path(section.directory) if section.directory else default_directory(),
+            section.max_bytes,
+            section.ttl_seconds,
+            section.key.get_secret_value().encode() if section.key else None,
+            faulted=lambda fault: self.telemetry.fault("artifacts", fault),
+        )
         self.arriving: set[asyncio.Task[Any]] = set()
         """Tasks of requests that have not arrived as a whole yet."""
         self.requests_open = 0
@@ -42,6 +55,8 @@ class Runtime:
         self._idle.set()
 
     async def __aenter__(self) -> Self:
+        await self.artifacts.start()  # first: it may fail, and nothing else is open yet
+        self.pictures = PictureLoader(self.config.limits)
         self._upstream = Upstream()
         self.dispatcher = Dispatcher(self._upstream, self.queues, self.telemetry, self.clock)
         self._prober = Prober(self.routes.pools, self.telemetry, self._wake)
@@ -52,6 +67,8 @@ class Runtime:
         await self._prober.close()
         await self.dispatcher.close()
         await self._upstream.close()
+        self.pictures.close()
+        await self.artifacts.close()
 
     def _wake(self, pool: Pool) -> None:
         self.queues[pool.name].wake()

@@ -99,6 +99,7 @@ def _listener(app: ASGIApp) -> _Listener:
         app,
         http="httptools",
         ws="none",
+        proxy_headers=False,
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -20,53 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.config import ServerConfig
+    from gateway.record import RequestRecord
     from gateway.routing.pool import Pool
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
-
-
-@dataclass(slots=True)
-class RequestRecord:
-    """Is what is known of one request, filled in along its way; times in seconds."""
-
-    id: str
-    method: str
-    path: str
-    started: float
-    route: str = "unknown"
-    task: str | None = None
-    evidence: str | None = None
-    pool: str | None = None
-    workers: list[str] = field(default_factory=list)
-    """Per picture the worker that was asked last; empty while none was."""
-    attempts: int = 0
-    queue_seconds: float = 0.0
-    worker_seconds: float = 0.0
-    status: int = 0
-    code: str | None = None
-    seed: int | None = None
-    ignored: tuple[str, ...] = ()
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Lists the response headers that tell the request's way, as far as it went."""
-        pairs: list[tuple[str, str | None]] = [
-            ("x-request-id", self.id),
-            ("x-turnout-task", self.task),
-            ("x-turnout-pool", self.pool),
-            ("x-turnout-worker", self.asked or None),
-            ("x-turnout-seed", None if self.seed is None else str(self.seed)),
-            ("x-turnout-ignored", ",".join(dict.fromkeys(self.ignored)) or None),
-        ]
-        if self.pool is not None:
-            pairs.append(("x-turnout-attempts", str(self.attempts)))
-            pairs.append(("x-turnout-queue-seconds", f"{self.queue_seconds:.3f}"))
-            pairs.append(("x-turnout-worker-seconds", f"{self.worker_seconds:.3f}"))
-        return [(name.encode(), value.encode()) for name, value in pairs if value is not None]
-
-    @property
-    def asked(self) -> str:
-        """Names the workers, comma-joined, one per picture."""
-        return ",".join(filter(None, self.workers))
 
 
 class Telemetry:
@@ -137,10 +93,12 @@ class Telemetry:
         }
         if record.task is not None:
             fields |= {"task": record.task, "evidence": record.evidence}
+        if record.ar_tokens:
+            fields |= {"ar_tokens": record.ar_tokens, "pixel_steps": record.pixel_steps}
         if record.pool is not None:
             fields |= {
                 "pool": record.pool,
-                "worker": record.asked or None,
+                "worker": record.workers or None,
                 "attempts": record.attempts,
                 "queue_seconds": round(record.queue_seconds, 3),
                 "worker_seconds": round(record.worker_seconds, 3),

@@ -32,6 +32,9 @@ port = {port}
 admin_port = {admin_port}
 drain_seconds = 10
 
+[artifacts]
+directory = "{directory}/artifacts"
+
 [models.glm-image]
 aliases = ["zai-org/GLM-Image"]
 default_size = "256x256" # the tiny model is at its best when small
@@ -151,7 +154,7 @@ class Demo:
 
     def _gateway(self) -> Child:
         path = self._directory / "turnout.toml"
-        path.write_text(CONFIG.format(**self._ports), encoding="utf-8")
+        path.write_text(CONFIG.format(directory=self._directory, **self._ports), encoding="utf-8")
         child = self._spawn("gateway", "gateway", "serve", "--config", str(path))
         url = f"http://{HOST}:{self._ports['port']}/readyz"
         child.ready = lambda: _answers(

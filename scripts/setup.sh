@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds the virtual environment .venv from pyproject.toml and constraints.txt.
 # Called by make; does its work again only when one of those files changes.
+# With the argument `tests` it installs the JavaScript SDK that the tests drive, too.
 set -euo pipefail
+what=${1:-environment}
 cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -18,11 +20,13 @@ for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11};
 done
 [ -n "$python" ] || fail "Turnout needs Python 3.11 or newer and found none; install it (on Debian and Ubuntu: apt-get install python3 python3-venv) or name one with PYTHON=/path/to/python."
 
-# 2. What Debian and Ubuntu pack separately: Python's venv module, and curl for the README's lines.
+# 2. What Debian and Ubuntu pack separately: Python's venv module, curl for the README's lines, and
+#    for the tests npm, which brings the JavaScript SDK.
 packages=()
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
   packages+=("python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
 command -v curl >/dev/null 2>&1 || packages+=(curl)
+[ "$what" != tests ] || command -v npm >/dev/null 2>&1 || packages+=(npm)
 if [ "${#packages[@]}" -gt 0 ]; then
   if [ "$(id -u)" = 0 ]; then as_root=(); else as_root=(sudo -n); fi
   if command -v apt-get >/dev/null 2>&1 && "${as_root[@]}" true 2>/dev/null; then
@@ -46,4 +50,9 @@ say "installing the pinned packages (the first time takes a minute or more)"
   --constraint constraints.txt --editable '.[worker,dev]' ||
   fail "pip could not install the packages above; see its message, then run the command again."
 touch .venv/ready
+if [ "$what" = tests ]; then
+  npm ci --prefix tests/js --no-audit --no-fund --loglevel error >/dev/null ||
+    fail "npm could not install the JavaScript SDK; see its message above, then run the command again."
+  touch tests/js/node_modules/ready
+fi
 say "ready"

@@ -103,7 +103,7 @@ def every_section(model):
 def test_a_configuration_is_a_snapshot(path):
     """No option of a loaded configuration can be set."""
     sections = list(every_section(load_config(path, {})))
-    assert 7 == len(sections)
+    assert 9 == len(sections)
     for section in sections:
         for key in type(section).model_fields:
             with pytest.raises(ValidationError, match="frozen"):

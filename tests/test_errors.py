@@ -34,6 +34,7 @@ PROMISED = MappingProxyType(
         "model_not_found": (404, CALLER, None),
         "unsupported_endpoint": (404, CALLER, None),
         "method_not_allowed": (405, CALLER, None),
+        "image_url_fetch_failed": (400, CALLER, None),
         "request_timeout": (408, CALLER, None),
         "request_too_large": (413, CALLER, None),
         "unsupported_media_type": (415, CALLER, None),

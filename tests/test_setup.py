@@ -27,11 +27,11 @@ def machine(tmp_path):
             path.write_text(f"#!/bin/bash\n{body}\n")
             path.chmod(0o755)
 
-        def run(self):
+        def run(self, *arguments):
             """Runs the set-up."""
             script = self.project / "scripts" / "setup.sh"
             return subprocess.run(
-                [self.programs / "bash", script],
+                [self.programs / "bash", script, *arguments],
                 env={"PATH": str(self.programs), "CALLS": str(tmp_path / "calls")},
                 capture_output=True,
                 text=True,
@@ -124,3 +124,22 @@ def test_a_failing_pip_is_said(machine):
     ran = machine.run()
     assert (1, False) == (ran.returncode, ready.exists())
     assert "setup: pip could not install the packages above" in ran.stderr
+
+
+def test_the_tests_need_the_javascript_sdk(machine):
+    """For the tests, npm is installed where it is missing, and brings the SDK by its lock file."""
+    machine.program("python3", python())
+    machine.program("sudo", 'shift; "$@"')
+    machine.program("curl", "true")
+    mkdir, npm = shutil.which("mkdir"), machine.programs / "npm"
+    machine.program(
+        "apt-get",
+        f"""echo "apt-get $*" >> "$CALLS"
+        printf '#!/bin/bash\necho "npm $*" >> "$CALLS"; {mkdir} -p tests/js/node_modules' > {npm}
+        {shutil.which("chmod")} +x {npm}""",
+    )
+    ran = machine.run("tests")
+    assert (0, "") == (ran.returncode, ran.stderr)
+    assert "apt-get install -y -qq npm" in machine.calls()
+    assert machine.calls()[-1].startswith("npm ci --prefix tests/js ")
+    assert (machine.project / "tests" / "js" / "node_modules" / "ready").exists()

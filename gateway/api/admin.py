@@ -7,11 +7,15 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from gateway.api.depends import RuntimeDep
+from gateway.api.openapi import json_of, reading_route
 
 router = APIRouter()
 
 
-@router.get("/metrics")
+@router.get(
+    "/metrics",
+    openapi_extra=reading_route("admin", {"200": {"text/plain": {"schema": {"type": "string"}}}}),
+)
 async def metrics(runtime: RuntimeDep) -> Response:
     """Renders the metrics in Prometheus' text form."""
     lines = ((queue.pool, queue.waiting) for queue in runtime.queues.values())
@@ -19,7 +23,7 @@ async def metrics(runtime: RuntimeDep) -> Response:
     return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.get("/admin/pools")
+@router.get("/admin/pools", openapi_extra=reading_route("admin", {"200": json_of("Pools")}))
 async def pools(runtime: RuntimeDep) -> dict[str, Any]:
     """Tells who waits where, and how each worker is."""
     return {

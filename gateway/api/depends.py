@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from gateway.record import RequestRecord
 from gateway.runtime import Runtime
-from gateway.telemetry import RequestRecord
 
 
 def _runtime(request: Request) -> Runtime:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
+from gateway.api.artifacts import base_url
 from gateway.api.depends import RecordDep, RuntimeDep
+from gateway.api.openapi import json_of, picture_route, pictures
 from gateway.api.responses import (
     choose_format,
     generate_response,
@@ -18,17 +20,18 @@ from gateway.api.responses import (
     picture_type,
 )
 from gateway.errors import SlowUpload
+from gateway.record import RequestRecord, Trace
+from gateway.routing.cost import cost_of
 from gateway.routing.inspection import Face, inspect
+from gateway.routing.places import fitting
 from gateway.routing.request import Deadline, ImageRequest
-from gateway.routing.size import result_size
+from gateway.routing.size import painted_size, result_size
 from gateway.transport.dispatch import Errand
 from gateway.transport.intake import read_payload
-from gateway.transport.pictures import load_images
 
 if TYPE_CHECKING:
     from gateway.routing.request import Payload
     from gateway.runtime import Runtime
-    from gateway.telemetry import RequestRecord
     from gateway.transport.upstream import Answer
 
 router = APIRouter()
@@ -45,40 +48,58 @@ class Produced:
     answers: tuple[Answer, ...]
 
 
-@router.post("/generate")
+@router.post(
+    "/generate",
+    openapi_extra=picture_route(
+        json_of("GenerateAnswer") | pictures(),
+        no_code=("missing_image",),
+        json="GenerateRequest",
+        form="GenerateForm",
+    ),
+)
 async def generate(http: Request, runtime: RuntimeDep, record: RecordDep) -> Response:
     """Makes pictures from a text, or from a text and input images."""
     produced = await produce(http, runtime, record, Face.GENERATE)
     if picture_type(http.headers.get("accept", "")) is not None:
         return picture_response(produced)
-    return generate_response(produced, record, runtime.clock())
+    return await generate_response(http, produced, runtime, record)
 
 
-async def produce(http: Request, runtime: Runtime, record: RequestRecord, face: Face) -> Produced:
-    """Takes a request from its body to its answers. Raises GatewayError."""
+async def produce(
+    http: Request, runtime: Runtime, record: RequestRecord, face: Face, **given: object
+) -> Produced:
+    """Takes a request from its body to its answers; `given` are fields that the path names.
+
+    Raises GatewayError.
+    """
     record.route = face.value
+    config = runtime.config
     with runtime.arrival():
         # 1. The body, within its limits.
         payload = await _body(http, runtime)
+        payload = dataclasses.replace(payload, entries=(*payload.entries, *given.items()))
         # 2. What is asked for; the input images decide the task.
-        limits = runtime.config.limits
-        request = inspect(payload, face, limits)
+        request = inspect(payload, face, config.limits, allow_urls=config.fetch.enabled)
         record.task, record.evidence = request.task.value, request.evidence
         record.ignored = request.ignored
-        kind = picture_type(http.headers.get("accept", "")) if face is Face.GENERATE else None
-        request = choose_format(request, kind)
-        # 3. The input images, checked; and what depends on them.
+        request = choose_format(request, face, http.headers.get("accept", ""))
+        if request.response_format == "url":
+            base_url(http, config.server.public_url)  # a bad Host is told before any work
+        # 3. The input images, fetched and checked; and what depends on them.
         name, model = runtime.routes.model(request.model)
-        images = await load_images(request.sources, limits)
+        sources = await runtime.fetcher.resolve(fitting(request, model))
+        images, record.warnings = await runtime.pictures.load(sources)
         request = dataclasses.replace(
             request,
             model=name,
             sources=(),
             images=images,
-            size=result_size(request.size, images, model),
+            size=(size := result_size(request.size, images, model)),
             seed=secrets.randbelow(SEEDS) if request.seed is None else request.seed,
         )
+        cost = cost_of(request, painted_size(size, model))
         record.seed = request.seed
+        record.ar_tokens, record.pixel_steps = cost.ar_tokens, cost.pixel_steps
     with runtime.work():
         # 4. The pools that may serve the task.
         choices = runtime.routes.choices(request.task)
@@ -87,10 +108,12 @@ async def produce(http: Request, runtime: Runtime, record: RequestRecord, face: 
         headers = {"x-request-id": record.id} | {
             name: value for name in TRACE_HEADERS if (value := http.headers.get(name))
         }
-        answers = []
-        for single in singles(request):
-            errand = Errand(single, model, choices, deadline, headers, record)
-            answers.append(await runtime.dispatcher.run(errand))
+        record.traces = [Trace() for _ in range(request.n)]
+        errands = [
+            Errand(single, model, choices, deadline, headers, record, trace)
+            for single, trace in zip(singles(request), record.traces, strict=True)
+        ]
+        answers = await runtime.dispatcher.run_all(errands)
     return Produced(request, tuple(answers))
 
 

@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from gateway.errors import Draining, GatewayError, render
-from gateway.telemetry import RequestRecord
+from gateway.record import RequestRecord
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pybase64
-from fastapi import Response
+from fastapi import Request, Response
 
+from gateway.api.artifacts import base_url, url_for
 from gateway.errors import InvalidRequest
+from gateway.routing.cost import image_tokens
+from gateway.routing.inspection import Face
 
 if TYPE_CHECKING:
     from gateway.api.generate import Produced
+    from gateway.record import RequestRecord
     from gateway.routing.request import ImageRequest
-    from gateway.telemetry import RequestRecord
+    from gateway.runtime import Runtime
 
 ANY_PICTURE = "*"
 PICTURE_TYPES = ("png", "jpeg", "webp")
@@ -55,14 +59,24 @@ def _by_preference(accept: str) -> list[str]:
     return [media_type for _, media_type in sorted(ranked, key=lambda pair: -pair[0])]
 
 
-def choose_format(request: ImageRequest, kind: str | None) -> ImageRequest:
+def choose_format(request: ImageRequest, face: Face, accept: str) -> ImageRequest:
     """Settles the output format between the Accept header and the request's own field.
 
-    `kind` is what `picture_type` returned. Raises InvalidRequest where they contradict.
+    Only the faces that answer the picture itself look at the header. Raises InvalidRequest
+    where the two contradict.
     """
+    kind = None
+    if face is Face.GENERATE:
+        kind = picture_type(accept)
+    elif face is Face.HUGGING_FACE:
+        kind = picture_type(accept) or ANY_PICTURE
     if kind is not None and request.n > 1:
         raise InvalidRequest(
             "one picture fits into the answer; send 'n': 1, or accept application/json", param="n"
+        )
+    if kind is not None and request.response_format == "url":
+        raise InvalidRequest(
+            "a URL does not fit into a picture; accept application/json", param="response_format"
         )
     if kind in (None, ANY_PICTURE):
         return dataclasses.replace(request, output_format=request.output_format or "png")
@@ -79,39 +93,74 @@ def picture_response(produced: Produced) -> Response:
     return Response(produced.answers[0].picture, media_type=media_type)
 
 
-def generate_response(produced: Produced, record: RequestRecord, now: float) -> Response:
+async def generate_response(
+    http: Request, produced: Produced, runtime: Runtime, record: RequestRecord
+) -> Response:
     """Renders the JSON of `/generate`."""
-    request = produced.request
+    data = await _data(http, produced, runtime)
     return _json(
         {
             "id": record.id,
             "created": int(time.time()),
-            **_extras(produced, record, now),
-            "output_format": request.output_format,
+            **_extras(produced, record, runtime.clock()),
+            "output_format": produced.request.output_format,
             "data": [
-                {"b64_json": _base64(answer.picture), "seed": answer.seed}
-                for answer in produced.answers
+                {**datum, "seed": answer.seed}
+                for datum, answer in zip(data, produced.answers, strict=True)
             ],
         }
     )
 
 
-def images_response(produced: Produced, record: RequestRecord, now: float) -> Response:
+async def images_response(
+    http: Request, produced: Produced, runtime: Runtime, record: RequestRecord
+) -> Response:
     """Renders OpenAI's JSON, our extras under the one key `turnout`."""
     request = produced.request
     return _json(
         {
             "created": int(time.time()),
+            "background": "opaque",
             "output_format": request.output_format,
             "size": str(request.size),
-            "data": [{"b64_json": _base64(answer.picture)} for answer in produced.answers],
+            "data": await _data(http, produced, runtime),
+            **({"usage": usage} if (usage := openai_usage(produced)) else {}),
             "turnout": {
                 "id": record.id,
-                **_extras(produced, record, now),
+                **_extras(produced, record, runtime.clock()),
                 "seeds": [answer.seed for answer in produced.answers],
             },
         }
     )
+
+
+async def _data(http: Request, produced: Produced, runtime: Runtime) -> list[dict[str, Any]]:
+    """Lists the pictures as base64, or keeps them and lists URLs of ours."""
+    if produced.request.response_format == "b64_json":
+        return [{"b64_json": base64_of(answer.picture)} for answer in produced.answers]
+    base = base_url(http, runtime.config.server.public_url)
+    output_format = str(produced.request.output_format)
+    kept = [await runtime.artifacts.put(each.picture, output_format) for each in produced.answers]
+    return [{"url": url_for(base, runtime.artifacts, artifact)} for artifact in kept]
+
+
+def openai_usage(produced: Produced) -> dict[str, Any] | None:
+    """Translates the workers' token counts into OpenAI's terms; None where none were counted.
+
+    Image tokens are those of the input pictures, one per 32 pixels a side.
+    """
+    counted = [answer.usage for answer in produced.answers if answer.usage is not None]
+    if len(counted) < len(produced.answers):
+        return None
+    given = sum(usage.get("prompt_tokens", 0) for usage in counted)
+    made = sum(usage.get("completion_tokens", 0) for usage in counted)
+    seen = min(given, len(counted) * sum(map(image_tokens, produced.request.images)))
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {"image_tokens": seen, "text_tokens": given - seen},
+        "output_tokens": made,
+        "total_tokens": given + made,
+    }
 
 
 def _extras(produced: Produced, record: RequestRecord, now: float) -> dict[str, Any]:
@@ -134,5 +183,6 @@ def _json(content: dict[str, Any]) -> Response:
     return Response(msgspec.json.encode(content), media_type="application/json")
 
 
-def _base64(data: bytes) -> str:
+def base64_of(data: bytes) -> str:
+    """Returns base64 text."""
     return str(pybase64.b64encode_as_string(data))

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
 from gateway.api.depends import RuntimeDep
+from gateway.api.openapi import MODEL_NOT_FOUND, NOTHING, json_of, path_parameter, reading_route
+from gateway.api.schemas import ref
 from gateway.errors import NotFound
 
 if TYPE_CHECKING:
@@ -16,14 +18,19 @@ if TYPE_CHECKING:
 router = APIRouter()
 
 
-@router.get("/livez")
+@router.get("/livez", openapi_extra=reading_route("state", {"200": json_of("Alive")}))
 @router.get("/health", include_in_schema=False)
 async def livez() -> dict[str, str]:
     """Answers while the event loop turns."""
     return {"status": "alive"}
 
 
-@router.get("/readyz")
+@router.get(
+    "/readyz",
+    openapi_extra=reading_route(
+        "state", {"200": json_of("Readiness"), "503": json_of("Readiness")}
+    ),
+)
 @router.get("/ready", include_in_schema=False)
 async def readyz(runtime: RuntimeDep) -> Response:
     """Answers 200 if any pool can serve, else 503; the body says what is missing."""
@@ -31,13 +38,21 @@ async def readyz(runtime: RuntimeDep) -> Response:
     return JSONResponse(readiness, status_code=200 if readiness["ready"] else 503)
 
 
-@router.get("/v1/models")
+@router.get("/v1/models", openapi_extra=reading_route("models", {"200": json_of("ModelList")}))
 async def models(runtime: RuntimeDep) -> dict[str, Any]:
     """Lists the models by the names that clients use."""
     return {"object": "list", "data": _models(runtime)}
 
 
-@router.get("/v1/models/{name:path}")
+@router.get(
+    "/v1/models/{name:path}",
+    openapi_extra=reading_route(
+        "models",
+        {"200": json_of("Model")},
+        path_parameter("name", ref("ModelName"), "The model, as clients call it."),
+        codes=(MODEL_NOT_FOUND, *NOTHING),
+    ),
+)
 async def model(name: str, runtime: RuntimeDep) -> dict[str, Any]:
     """Tells about one model or alias."""
     found = next((entry for entry in _models(runtime) if entry["id"] == name), None)

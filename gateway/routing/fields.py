@@ -26,6 +26,14 @@ def _text(code: str = "invalid_value") -> Parser:
     return parse
 
 
+def _flag(name: str, value: Any, is_form: bool) -> bool:
+    if is_form and isinstance(value, str):
+        value = {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"'{name}' has to be true or false", param=name)
+    return value
+
+
 def _number(low: float, high: float, *, whole: bool, code: str = "invalid_value") -> Parser:
     kind = "whole number" if whole else "number"
 
@@ -51,10 +59,18 @@ def _from_text(text: str, *, whole: bool) -> int | float | None:
         return None
 
 
-def _choice(*allowed: str, also: Mapping[str, str] = MappingProxyType({})) -> Parser:
+def _choice(
+    *allowed: str, also: Mapping[str, str] = MappingProxyType({}), refused: tuple[str, ...] = ()
+) -> Parser:
     def parse(name: str, value: Any, is_form: bool) -> str:
         chosen = value.strip().lower() if isinstance(value, str) else ""
         chosen = also.get(chosen, chosen)
+        if chosen in refused:
+            raise InvalidRequest(
+                f"'{name}': '{chosen}' is not supported by GLM-Image; leave it out",
+                code="unsupported_parameter",
+                param=name,
+            )
         if chosen not in allowed:
             options = " or ".join(f"'{option}'" for option in allowed)
             raise InvalidRequest(f"'{name}' has to be {options}", param=name)
@@ -62,6 +78,21 @@ def _choice(*allowed: str, also: Mapping[str, str] = MappingProxyType({})) -> Pa
 
     return parse
 
+
+QUALITY_STEPS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "low": 15,
+        "medium": 30,
+        "standard": 30,
+        "high": 50,
+        "hd": 50,
+        "xhigh": 75,
+        "max": 100,
+    }
+)
+"""What OpenAI's words for quality mean in denoising steps; a number of steps counts before them.
+
+SGLang has a `quality` of its own that means something else, so ours never goes to a worker."""
 
 PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
     {
@@ -77,17 +108,19 @@ PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
         "guidance_scale": _number(0, 20, whole=False),
         "output_format": _choice("png", "jpeg", "webp", also={"jpg": "jpeg"}),
         "output_compression": _number(0, 100, whole=True),
-        "response_format": _choice("b64_json"),
-        "quality": _choice("auto"),
-        "background": _choice("auto", "opaque"),
+        "response_format": _choice("b64_json", "url"),
+        "quality": _choice("auto", *QUALITY_STEPS),
+        "background": _choice("auto", "opaque", refused=("transparent",)),
+        "partial_images": _number(0, 3, whole=True),
+        "stream": _flag,
     }
 )
 
-CHECKED_ONLY: Final = ("response_format", "quality", "background")
-"""Fields whose one meaning is built in: checked, then dropped."""
+CHECKED_ONLY: Final = ("background", "partial_images")
+"""Fields that are checked and then change nothing."""
 
 ACCEPTED: Final = frozenset(
-    {"user", "safety_identifier", "moderation", "style", "input_fidelity", "partial_images"}
+    {"user", "safety_identifier", "moderation", "style", "input_fidelity", "complexity"}
 )
 """Fields of the OpenAI API that change nothing here and are no mistake to send."""
 
@@ -95,7 +128,9 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "mask": "GLM-Image cannot paint inside a mask; describe the change in the prompt",
         "markup": "GLM-Image reads no overlay; describe the change in the prompt",
-        "stream": "answers come whole; leave it out",
+        "frame_count": "GLM-Image makes single pictures; ask for several with 'n'",
+        "frame_duration_ms": "GLM-Image makes single pictures; ask for several with 'n'",
+        "svg": "GLM-Image paints pixels; ask for png, jpeg or webp",
     }
 )
 """Fields that would be wrong to ignore, each with the way out."""

@@ -85,6 +85,8 @@ class ImageRequest:
     negative_prompt: str | None = None
     output_format: str | None = None
     output_compression: int | None = None
+    response_format: str = "b64_json"
+    stream: bool = False
     sources: tuple[ImageSource, ...] = ()
     images: tuple[InputImage, ...] = ()
     evidence: str = "no input image"

@@ -71,24 +71,26 @@ class AdmissionQueue:
         number: int = 1,
         without: Collection[Worker] = (),
         *,
-        is_new: bool = True,
+        is_admitted: bool = False,
     ) -> Lease:
         """Waits for a slot on a worker that is not left out.
 
-        A request that is not new (it repeats an attempt, or has pictures already) goes to the
-        head of the line and is refused neither for its length nor for a drain.
+        A repeated attempt (number above 1) goes to the head of the line. What belongs to an
+        admitted request is refused neither for the line's length nor for a drain.
         Raises QueueFull, NoWorker, Draining, or DeadlineExceeded.
         """
-        if is_new and self._is_closed:
+        is_admitted = is_admitted or number > 1
+        if not is_admitted and self._is_closed:
             raise _draining()
         if not deadline.remaining(self._clock()):
             raise self._too_late()
         if (reason := self.pool.missing(task, without)) is not None:
             raise no_worker(task, reason)
         waiter = Waiter(task, number, without)
-        self._line.insert(len(self._line) if is_new else 0, waiter)
+        self._line.insert(0 if number > 1 else len(self._line), waiter)
         self._assign()
-        if is_new and not waiter.future.done() and self.waiting > self.pool.config.queue_limit:
+        is_over = self.waiting > self.pool.config.queue_limit
+        if is_over and not is_admitted and not waiter.future.done():
             self._line.remove(waiter)
             raise QueueFull(
                 f"all {self.pool.config.queue_limit} waiting places of pool '{self.pool.name}' "

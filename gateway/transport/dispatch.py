@@ -25,13 +25,14 @@ from gateway.routing.routes import choose
 from gateway.transport.upstream import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.config import ModelConfig
+    from gateway.record import RequestRecord, Trace
     from gateway.routing.pool import Lease, Pool
     from gateway.routing.request import Deadline, ImageRequest
     from gateway.routing.worker import Worker
-    from gateway.telemetry import RequestRecord, Telemetry
+    from gateway.telemetry import Telemetry
     from gateway.transport.admission import AdmissionQueue
     from gateway.transport.upstream import Answer, Upstream
 
@@ -40,7 +41,7 @@ RETRY_AFTER_MEMORY_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Is what stays the same over all attempts of one request."""
+    """Is what stays the same over all attempts of one picture."""
 
     request: ImageRequest
     model: ModelConfig
@@ -48,6 +49,7 @@ class Errand:
     deadline: Deadline
     headers: Mapping[str, str]
     record: RequestRecord
+    trace: Trace
 
 
 class Dispatcher:
@@ -66,29 +68,54 @@ class Dispatcher:
         self._clock = clock
         self._calls: set[asyncio.Task[Answer]] = set()
 
-    async def run(self, errand: Errand) -> Answer:
-        """Returns the answer of the first worker that gives one. Raises GatewayError."""
+    async def run_all(self, errands: Sequence[Errand]) -> list[Answer]:
+        """Runs the pictures of one request side by side; one failure fails the whole.
+
+        The others join the line when the first has a worker, so a request that is refused never
+        touches one. Raises the GatewayError that says most.
+        """
+        first, *others = errands
+        lease = await self._lease(first, 1, [])
+        try:
+            async with asyncio.TaskGroup() as group:
+                runs = [group.create_task(self.run(first, lease))]
+                runs += [group.create_task(self.run(errand, is_admitted=True)) for errand in others]
+        except BaseExceptionGroup as failures:
+            raise _worst(failures, errands) from failures
+        return [run.result() for run in runs]
+
+    async def run(
+        self, errand: Errand, lease: Lease | None = None, *, is_admitted: bool = False
+    ) -> Answer:
+        """Returns the answer of the first worker that gives one; `lease` is the first's, if taken.
+
+        Raises GatewayError.
+        """
         left_out: list[Worker] = []
-        errand.record.workers.append("")
+        trace = errand.trace
         for number in count(1):
-            lease = await self._lease(errand, number, left_out)
-            errand.record.attempts += 1
-            errand.record.workers[-1] = lease.worker.name
+            lease = lease or await self._lease(errand, number, left_out, is_admitted=is_admitted)
+            trace.attempts += 1
+            trace.worker = lease.worker.name
+            trace.is_begun = True
             try:
                 answer = await self._attempt(lease, errand)
             except Failure as failure:
                 if not MEANINGS[failure.cause].may_resend:
                     raise _error(failure, lease.pool) from failure
+                trace.is_begun = False
                 left_out.append(lease.worker)
+                lease = None
             else:
                 errand.record.ignored += answer.ignored
                 return answer
         raise AssertionError("unreachable")
 
-    async def _lease(self, errand: Errand, number: int, left_out: list[Worker]) -> Lease:
+    async def _lease(
+        self, errand: Errand, number: int, left_out: list[Worker], *, is_admitted: bool = False
+    ) -> Lease:
         """Waits in the line of the first pool that can serve, and in the next if that fails it."""
         record, task = errand.record, errand.request.task
-        is_new = not record.attempts
         asked = self._clock()
         try:
             while True:
@@ -97,13 +124,13 @@ class Dispatcher:
                 record.pool = pool.name
                 try:
                     return await self._queues[pool.name].lease(
-                        task, errand.deadline, number, left_out, is_new=is_new
+                        task, errand.deadline, number, left_out, is_admitted=is_admitted
                     )
                 except NoWorker:
                     if pool.missing(task, left_out) is None:
                         raise
         finally:
-            record.queue_seconds += self._clock() - asked
+            errand.trace.queue_seconds += self._clock() - asked
 
     async def _attempt(self, lease: Lease, errand: Errand) -> Answer:
         call = asyncio.create_task(self._call(lease, errand))
@@ -115,7 +142,7 @@ class Dispatcher:
             _give_up(lease, call, Cause.CLIENT_LEFT)
             raise
         finally:
-            errand.record.worker_seconds += self._clock() - lease.attempt.started
+            errand.trace.worker_seconds += self._clock() - lease.attempt.started
         if not call.done():
             _give_up(lease, call, Cause.DEADLINE)
             raise Failure(Cause.DEADLINE)
@@ -174,6 +201,20 @@ def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
     lease.attempt.given_up = cause
     if lease.worker.stops_on_disconnect:
         call.cancel()
+
+
+def _worst(failures: BaseExceptionGroup[BaseException], errands: Sequence[Errand]) -> BaseException:
+    """Picks the error to tell: a fault of ours, else one after which work may have run.
+
+    Where any picture was begun, the whole must not be repeated by itself.
+    """
+    errors = failures.exceptions
+    if faults := [error for error in errors if not isinstance(error, GatewayError)]:
+        return faults[0]
+    known = [error for error in errors if isinstance(error, GatewayError)]
+    worst = min(known, key=lambda error: error.resend_safe)
+    worst.resend_safe = worst.resend_safe and not any(errand.trace.is_begun for errand in errands)
+    return worst
 
 
 def _error(failure: Failure, pool: Pool) -> GatewayError:

@@ -12,7 +12,9 @@ from pydantic_core import PydanticUndefined
 
 from gateway import load_config
 from gateway.config import (
+    ArtifactsConfig,
     Config,
+    FetchConfig,
     LimitsConfig,
     ModelConfig,
     PoolConfig,
@@ -28,6 +30,8 @@ SECTIONS = MappingProxyType(
     {
         "server": ServerConfig,
         "limits": LimitsConfig,
+        "fetch": FetchConfig,
+        "artifacts": ArtifactsConfig,
         'models."NAME"': ModelConfig,
         "pools.NAME": PoolConfig,
         "pools.NAME.workers[]": WorkerConfig,
@@ -45,7 +49,7 @@ def document(name: str) -> str:
 
 def test_every_section_of_the_configuration_is_looked_at():
     """The sections that the tests below compare are all the sections that exist."""
-    assert {"server", "limits", "models", "pools"} == set(Config.model_fields)
+    assert {"server", "limits", "fetch", "artifacts", "models", "pools"} == set(Config.model_fields)
 
 
 def test_every_option_is_documented():
@@ -188,6 +192,8 @@ def example_sections(data: dict) -> list[tuple[str, type, dict]]:
     return [
         ("server", ServerConfig, data.get("server", {})),
         ("limits", LimitsConfig, data.get("limits", {})),
+        ("fetch", FetchConfig, data.get("fetch", {})),
+        ("artifacts", ArtifactsConfig, data.get("artifacts", {})),
         *(("models", ModelConfig, model) for model in data.get("models", {}).values()),
         *(("pools", PoolConfig, pool) for pool in pools),
         *(
@@ -198,7 +204,9 @@ def example_sections(data: dict) -> list[tuple[str, type, dict]]:
     ]
 
 
-@pytest.mark.parametrize("section", ["server", "limits", "models", "pools", "workers"])
+@pytest.mark.parametrize(
+    "section", ["server", "limits", "fetch", "artifacts", "models", "pools", "workers"]
+)
 def test_the_example_shows_every_option(example, section):
     """The example file shows every option; one without a value is shown as a comment."""
     shown = [(m, d) for name, m, d in example_sections(tomllib.loads(example)) if name == section]

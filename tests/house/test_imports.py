@@ -19,12 +19,14 @@ LAYERS = MappingProxyType(
         "gateway.config": (),
         "gateway.config_file": ("gateway.config",),
         "gateway.routing": ("gateway.errors", "gateway.config"),
-        "gateway.telemetry": ("gateway.config", "gateway.routing"),
+        "gateway.record": (),
+        "gateway.telemetry": ("gateway.config", "gateway.routing", "gateway.record"),
         "gateway.transport": (
             "gateway.routing",
             "gateway.errors",
             "gateway.config",
             "gateway.telemetry",
+            "gateway.record",
         ),
         "gateway.runtime": (
             "gateway.transport",
@@ -33,13 +35,12 @@ LAYERS = MappingProxyType(
             "gateway.config",
             "gateway.errors",
         ),
-        # The telemetry is here for the record, which the outermost layer opens and closes.
         "gateway.api": (
             "gateway.runtime",
             "gateway.transport",
             "gateway.routing",
             "gateway.errors",
-            "gateway.telemetry",
+            "gateway.record",
         ),
         "gateway": ("gateway",),
         "workers": ("workers",),

@@ -31,6 +31,7 @@ def modules(*packages: str) -> dict[str, Path]:
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for package in packages or PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
+        if "node_modules" not in path.parts
     }
 
 

@@ -157,6 +157,39 @@ def test_a_size_off_the_step_is_exact(demo):
     assert ("png", 100, 70) == facts(first(generate(demo, prompt="p", size="100x70")))
 
 
+def test_a_photo_as_a_phone_makes_it(demo):
+    """A sideways JPEG with EXIF is edited upright, by chat as well as by a form (B01, B31)."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo = picture(96, 64, fmt="jpeg", exif=exif)
+    form = {"data": {"prompt": "p", "seed": "5"} | STEPS, "files": {"image": ("p.jpg", photo)}}
+    url = demo.url("port")
+    by_form = httpx.post(url + "/v1/images/edits", timeout=120, trust_env=False, **form)
+    assert ("png", 64, 96) == facts(first(by_form))
+    part = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + b64(photo)}}
+    chat = httpx.post(
+        url + "/v1/chat/completions",
+        json={
+            "messages": [{"role": "user", "content": [part, {"type": "text", "text": "p"}]}],
+            "extra_body": STEPS | {"seed": 5},
+        },
+        timeout=120,
+        trust_env=False,
+    ).json()
+    answer = chat["choices"][0]["message"]["content"][0]["image_url"]["url"]
+    assert pixels(first(by_form)).tobytes() == pixels(base64.b64decode(answer[22:])).tobytes()
+
+
+def test_an_answer_by_url_is_the_picture(demo):
+    """A URL answer of the demo can be fetched and holds the picture that base64 would (B27)."""
+    by_url = generate(demo, prompt="p", seed=5, size="64x64", response_format="url", n=2).json()
+    by_base64 = generate(demo, prompt="p", seed=5, size="64x64", n=2).json()
+    for url, datum in zip(by_url["data"], by_base64["data"], strict=True):
+        fetched = httpx.get(url["url"], trust_env=False)
+        assert base64.b64decode(datum["b64_json"]) == fetched.content
+    assert (demo.directory / "artifacts").is_dir()
+
+
 def commands(text):
     """Lists the curl commands of a text, each with its continued lines."""
     return re.findall(r"^curl (?:.*\\\n)*.*$", text, re.MULTILINE)

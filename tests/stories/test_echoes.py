@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from tests.support.house import code_of
 from tests.support.pictures import DATA8
-from tests.support.scripted_worker import answer_body, changed, send, status
+from tests.support.scripted_worker import after, answer_body, changed, send, status
 from tests.support.serve import until
 
 pytestmark = pytest.mark.anyio
@@ -80,10 +81,21 @@ async def test_a_failing_picture_names_its_worker(house):
     second.script = status(500)
     response = await house.generate(prompt="p", n=2)
     assert (502, "worker_error", None) == code_of(response)
-    assert "t2i-0" == response.headers["x-turnout-worker"]
-    first.script = status(503)
-    response = await house.generate(prompt="p", n=2)
-    assert "t2i-1" == response.headers["x-turnout-worker"]
+    assert "t2i-0,t2i-1" == response.headers["x-turnout-worker"]
+    assert "false" == response.headers["x-should-retry"]
+
+
+async def test_a_part_that_was_made_forbids_a_repeat(house):
+    """A whole that fails by a harmless error may still not be repeated: a part of it was paid."""
+    first, second = await house.pair()
+    second.script = status(503)
+    first.script = after(gate := asyncio.Event())
+    call = asyncio.create_task(house.generate(prompt="p", n=2))
+    await until(lambda: (first.running, second.hits) == (1, 1))
+    await first.stop()
+    gate.set()
+    response = await call
+    assert "false" == response.headers["x-should-retry"]
 
 
 async def test_a_503_names_the_pool(house):

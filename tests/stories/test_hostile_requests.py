@@ -55,7 +55,7 @@ async def test_a_hostile_body_is_refused_and_holds_up_nobody(house, kind):
         turns, longest = turns + 1, max(longest, loop.time() - before)
     assert (400, code) == code_of(call.result())[:2]
     assert (0, 0) == (text.hits, image.hits)
-    assert longest < 3, "one body kept everybody waiting"
+    assert longest < 10, "one body kept everybody waiting"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def test_sigterm_drains(tmp_path):
             for n in range(3)
         ]
         await until(lambda: worker.running == 1)
-        await until_waiting(client, 2)
+        await until_waiting(client, 3)
         process.send_signal(signal.SIGTERM)
         await until_status(client, "/readyz", 503)
         assert 200 == (await client.get("/livez")).status_code
@@ -113,7 +113,8 @@ async def test_sigterm_drains(tmp_path):
     assert 3 == len(requests)
     assert {
         "event", "level", "timestamp", "id", "method", "path", "status", "seconds", "task",
-        "evidence", "pool", "worker", "attempts", "queue_seconds", "worker_seconds",
+        "evidence", "ar_tokens", "pixel_steps", "pool", "worker", "attempts", "queue_seconds",
+        "worker_seconds",
     } == requests[0].keys()  # fmt: skip
     assert "canary" not in log.read_text()
 

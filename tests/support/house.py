@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from tempfile import TemporaryDirectory
 
 import httpx
 
@@ -64,6 +65,7 @@ class House:
                     for name, workers in pools.items()
                 },
                 "server": {"log_level": "error"},
+                "artifacts": {"directory": self._stack.enter_context(TemporaryDirectory())},
             }
             | sections
         )

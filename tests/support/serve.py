@@ -21,6 +21,7 @@ async def run_server(app):
     config = uvicorn.Config(
         app,
         http="httptools",
+        proxy_headers=False,
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -56,7 +56,7 @@ async def test_a_repeated_attempt_goes_to_the_head():
     held = await queue.lease(Task.T2I, LATER)
     new = asyncio.create_task(queue.lease(Task.T2I, LATER))
     await settle()
-    again = asyncio.create_task(queue.lease(Task.T2I, LATER, 2, is_new=False))
+    again = asyncio.create_task(queue.lease(Task.T2I, LATER, 2))
     await settle()
     held.end(Cause.ANSWER, 0.0)
     await settle()
@@ -80,7 +80,7 @@ async def test_a_closed_line_lets_in_nobody_new():
     queue.close()
     with pytest.raises(Draining):
         await queue.lease(Task.T2I, LATER)
-    assert 1 == (await queue.lease(Task.T2I, LATER, is_new=False)).worker.in_flight
+    assert 1 == (await queue.lease(Task.T2I, LATER, is_admitted=True)).worker.in_flight
 
 
 async def test_those_who_wait_are_told_when_nobody_is_left():

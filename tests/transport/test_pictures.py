@@ -7,6 +7,7 @@ import base64
 import io
 import resource
 import struct
+import threading
 import time
 import zlib
 
@@ -16,7 +17,7 @@ from PIL import Image
 from gateway.config import LimitsConfig
 from gateway.errors import UnusableImage
 from gateway.routing.request import ImageSource, InputImage
-from gateway.transport.pictures import load_image, load_images
+from gateway.transport.pictures import PictureLoader, load_image, load_images
 
 LIMITS = LimitsConfig()
 ORIENTATION = 0x0112
@@ -57,13 +58,6 @@ def test_a_picture_is_passed_on_byte_for_byte(kind):
     assert InputImage(data, kind.lower(), 24, 16) == load(data)
 
 
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "1", "LA", "I;16"])
-def test_every_colour_mode_is_a_picture(mode):
-    """Grey, palette, CMYK and transparent pictures are accepted as they are (B32)."""
-    data = picture("JPEG" if mode == "CMYK" else "PNG", mode=mode)
-    assert data == load(data).data
-
-
 @pytest.mark.parametrize(
     ("orientation", "upright"),
     [(1, (60, 40)), (2, (60, 40)), (3, (60, 40)), (6, (40, 60)), (8, (40, 60)), (9, (60, 40))],
@@ -79,7 +73,10 @@ def test_a_photo_with_a_second_frame_is_a_jpeg():
     """A phone's photo with a second picture behind the first is sent on as JPEG (B11)."""
     second = Image.new("RGB", (24, 16))
     data = picture("MPO", save_all=True, append_images=[second])
-    assert InputImage(data, "jpeg", 24, 16) == load(data)
+    loaded = load(data)
+    assert ("jpeg", 24, 16) == (loaded.format, loaded.width, loaded.height)
+    assert data.index(b"\xff\xd9") > len(loaded.data) - 100
+    assert loaded == load(loaded.data)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +194,29 @@ def test_nothing_of_a_large_picture_is_decoded():
 def test_pictures_are_loaded_in_order():
     """All input pictures are loaded in order, and the first bad one is named by its field."""
     sources = (ImageSource("image", picture()), ImageSource("url", picture("WEBP")))
-    loaded = asyncio.run(load_images(sources, LIMITS))
-    assert ["png", "webp"] == [each.format for each in loaded]
+    loaded, warnings = asyncio.run(load_images(sources, LIMITS))
+    assert (["png", "webp"], ()) == ([each.format for each in loaded], warnings)
     with pytest.raises(UnusableImage) as caught:
         asyncio.run(load_images((*sources, ImageSource("ref_images", b"x")), LIMITS))
     assert "ref_images" == caught.value.param
+
+
+def test_few_pictures_are_decoded_at_once_and_a_bomb_waits_for_none_of_them():
+    """Ten callers share two decoders; a header is judged without waiting for them (B33)."""
+    large = ImageSource("image", picture("PNG", (2000, 2000), "RGBA"))
+
+    async def run():
+        loader = PictureLoader(LIMITS)
+        many = [asyncio.create_task(loader.load((large,))) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(UnusableImage):
+            await loader.load((ImageSource("image", bomb(50_000)),))
+        undone = sum(not task.done() for task in many)
+        names = [each.name for each in threading.enumerate() if each.name.startswith("pictures")]
+        await asyncio.gather(*many)
+        loader.close()
+        return undone, len(names)
+
+    undone, decoders = asyncio.run(run())
+    assert undone > 0
+    assert 2 == decoders

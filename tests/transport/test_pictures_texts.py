@@ -24,7 +24,7 @@ def load(text):
 def small():
     """Draws a picture whose base64 holds both letters that differ when URL-safe."""
     out = io.BytesIO()
-    Image.effect_noise((8, 8), 90).save(out, "PNG", compress_level=0)
+    Image.effect_noise((8, 8), 90).convert("RGB").save(out, "PNG", compress_level=0)
     return out.getvalue()
 
 
