@@ -13,7 +13,7 @@ help:
 .venv/ready: pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
 
-tests/js/node_modules/ready: .venv/ready tests/js/package-lock.json
+tests/js/node_modules/ready: .venv/ready tests/js/package.json
 	@scripts/setup.sh tests
 
 setup: .venv/ready

@@ -37,7 +37,7 @@ class GatewayError(Exception):
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
     codes: ClassVar[tuple[str, ...]] = ("internal_error",)
-    resend_safe: bool = False
+    resend_safe: ClassVar[bool] = False
     """False where work may have begun: the SDKs must not repeat the call by themselves."""
 
     def __init__(

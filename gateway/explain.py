@@ -24,9 +24,10 @@ async def explain(data: bytes, config: Config) -> dict[str, Any]:
     Raises GatewayError for a request that would be refused.
     """
     routes = RouteTable.build(config)
-    request = inspect(
-        parse_json(data), Face.GENERATE, config.limits, allow_urls=config.fetch.enabled
-    )
+    payload = parse_json(data)
+    is_chat = any(name == "messages" for name, _ in payload.entries)
+    face = Face.CHAT if is_chat else Face.GENERATE
+    request = inspect(payload, face, config.limits, allow_urls=config.fetch.enabled)
     name, model = routes.model(request.model)
     sources = fitting(request, model)
     here = [s for s in sources if not (isinstance(s.value, str) and is_url(s.value))]

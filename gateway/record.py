@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
+
+MAX_HEADER: Final = 1024
 
 
 @dataclass(slots=True)
@@ -69,11 +72,16 @@ class RequestRecord:
             ("x-turnout-pool", self.pool),
             ("x-turnout-worker", self.workers or None),
             ("x-turnout-seed", None if self.seed is None else str(self.seed)),
-            ("x-turnout-ignored", ",".join(dict.fromkeys(self.ignored)) or None),
-            ("x-turnout-warning", "; ".join(self.warnings) or None),
+            ("x-turnout-ignored", _cut(",".join(dict.fromkeys(self.ignored))) or None),
+            ("x-turnout-warning", _cut("; ".join(self.warnings)) or None),
         ]
         if self.pool is not None:
             pairs.append(("x-turnout-attempts", str(self.attempts)))
             pairs.append(("x-turnout-queue-seconds", f"{self.queue_seconds:.3f}"))
             pairs.append(("x-turnout-worker-seconds", f"{self.worker_seconds:.3f}"))
         return [(name.encode(), value.encode()) for name, value in pairs if value is not None]
+
+
+def _cut(text: str) -> str:
+    """Keeps a header at a length that every proxy takes."""
+    return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}..."

@@ -68,6 +68,7 @@ class Runtime:
         await self.dispatcher.close()
         await self._upstream.close()
         self.pictures.close()
+        self.fetcher.close()
         await self.artifacts.close()
 
     def _wake(self, pool: Pool) -> None:

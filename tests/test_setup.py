@@ -127,7 +127,7 @@ def test_a_failing_pip_is_said(machine):
 
 
 def test_the_tests_need_the_javascript_sdk(machine):
-    """For the tests, npm is installed where it is missing, and brings the SDK by its lock file."""
+    """For the tests, npm is installed where it is missing, and brings the SDK."""
     machine.program("python3", python())
     machine.program("sudo", 'shift; "$@"')
     machine.program("curl", "true")
@@ -141,5 +141,5 @@ def test_the_tests_need_the_javascript_sdk(machine):
     ran = machine.run("tests")
     assert (0, "") == (ran.returncode, ran.stderr)
     assert "apt-get install -y -qq npm" in machine.calls()
-    assert machine.calls()[-1].startswith("npm ci --prefix tests/js ")
+    assert machine.calls()[-1].startswith("npm install --prefix tests/js ")
     assert (machine.project / "tests" / "js" / "node_modules" / "ready").exists()

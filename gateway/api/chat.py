@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from gateway.api.depends import RecordDep, RuntimeDep
 from gateway.api.generate import produce
 from gateway.api.openapi import events_of, json_of, picture_route
-from gateway.api.responses import base64_of, openai_usage
+from gateway.api.responses import openai_usage, picture_data
 from gateway.routing.inspection import Face
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ async def chat(http: Request, runtime: RuntimeDep, record: RecordDep) -> Respons
         "created": int(time.time()),
         "model": produced.request.model,
     }
-    message = {"role": "assistant", "content": _content(produced)}
+    data = await picture_data(http, produced, runtime)
+    kind = produced.request.output_format
+    urls = [each.get("url") or f"data:image/{kind};base64,{each['b64_json']}" for each in data]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    message = {"role": "assistant", "content": parts}
     usage = _usage(produced)
     if produced.request.stream:
         return Response(_events(head, message, usage), media_type="text/event-stream")
@@ -47,17 +51,6 @@ async def chat(http: Request, runtime: RuntimeDep, record: RecordDep) -> Respons
         "usage": usage,
     }
     return Response(msgspec.json.encode(answer), media_type="application/json")
-
-
-def _content(produced: Produced) -> list[dict[str, Any]]:
-    kind = produced.request.output_format
-    return [
-        {
-            "type": "image_url",
-            "image_url": {"url": f"data:image/{kind};base64,{base64_of(answer.picture)}"},
-        }
-        for answer in produced.answers
-    ]
 
 
 def _usage(produced: Produced) -> dict[str, int] | None:

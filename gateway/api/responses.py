@@ -97,7 +97,7 @@ async def generate_response(
     http: Request, produced: Produced, runtime: Runtime, record: RequestRecord
 ) -> Response:
     """Renders the JSON of `/generate`."""
-    data = await _data(http, produced, runtime)
+    data = await picture_data(http, produced, runtime)
     return _json(
         {
             "id": record.id,
@@ -123,7 +123,7 @@ async def images_response(
             "background": "opaque",
             "output_format": request.output_format,
             "size": str(request.size),
-            "data": await _data(http, produced, runtime),
+            "data": await picture_data(http, produced, runtime),
             **({"usage": usage} if (usage := openai_usage(produced)) else {}),
             "turnout": {
                 "id": record.id,
@@ -134,7 +134,7 @@ async def images_response(
     )
 
 
-async def _data(http: Request, produced: Produced, runtime: Runtime) -> list[dict[str, Any]]:
+async def picture_data(http: Request, produced: Produced, runtime: Runtime) -> list[dict[str, Any]]:
     """Lists the pictures as base64, or keeps them and lists URLs of ours."""
     if produced.request.response_format == "b64_json":
         return [{"b64_json": base64_of(answer.picture)} for answer in produced.answers]

@@ -6,12 +6,11 @@ A schema says what to send; the reader takes a few more spellings, and they are 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.routing.fields import ACCEPTED, PARSERS, REFUSED, Parser
+from gateway.routing.fields import ACCEPTED, PARSERS, REFUSED, Choice, Flag, Number, Parser, Text
 from gateway.routing.places import IMAGE_FIELDS, LABELS
 from gateway.routing.request import ImageRequest
 from gateway.routing.size import MAX_ASPECT, MIN_SIDE
@@ -79,15 +78,15 @@ def field_schemas(runtime: Runtime) -> dict[str, Schema]:
 
 
 def read_by(parser: Parser) -> Schema:
-    """Tells what a parser takes, read off the values that it was built with."""
-    match dict(inspect.getclosurevars(parser).nonlocals):
-        case {"low": low, "high": high, "whole": whole}:
+    """Tells what a parser takes."""
+    match parser:
+        case Number(low, high, whole):
             return {"type": "integer" if whole else "number", "minimum": low, "maximum": high}
-        case {"allowed": allowed, "also": also}:
-            return {"type": "string", "enum": [*allowed, *also]}
-        case {"code": _}:
+        case Choice(allowed, also):
+            return {"type": "string", "enum": [*allowed, *dict(also)]}
+        case Text():
             return {"type": "string"}
-        case _:
+        case Flag():
             return {"type": "boolean"}
 
 

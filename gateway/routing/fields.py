@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.errors import InvalidRequest
 
-Parser = Callable[[str, Any, bool], Any]
-"""Reads (name, value, is it form text) into a checked value or raises InvalidRequest."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def shown(name: str) -> str:
@@ -17,36 +17,52 @@ def shown(name: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in name[:64])
 
 
-def _text(code: str = "invalid_value") -> Parser:
-    def parse(name: str, value: Any, is_form: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Reads a text."""
+
+    code: str = "invalid_value"
+
+    def read(self, name: str, value: Any, *, is_form: bool) -> str:
+        """Returns the text. Raises InvalidRequest."""
         if not isinstance(value, str):
-            raise InvalidRequest(f"'{name}' has to be a text", code=code, param=name)
+            raise InvalidRequest(f"'{name}' has to be a text", code=self.code, param=name)
         return value
 
-    return parse
 
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Reads true or false; forms write them as words."""
 
-def _flag(name: str, value: Any, is_form: bool) -> bool:
-    if is_form and isinstance(value, str):
-        value = {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
-    if not isinstance(value, bool):
-        raise InvalidRequest(f"'{name}' has to be true or false", param=name)
-    return value
-
-
-def _number(low: float, high: float, *, whole: bool, code: str = "invalid_value") -> Parser:
-    kind = "whole number" if whole else "number"
-
-    def parse(name: str, value: Any, is_form: bool) -> int | float:
+    def read(self, name: str, value: Any, *, is_form: bool) -> bool:
+        """Returns the flag. Raises InvalidRequest."""
         if is_form and isinstance(value, str):
-            value = _from_text(value, whole=whole)
-        usable = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not usable or not low <= value <= high:
-            message = f"'{name}' has to be a {kind} from {low} to {high}"
-            raise InvalidRequest(message, code=code, param=name)
-        return int(value) if whole else float(value)
+            value = {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
+        if not isinstance(value, bool):
+            raise InvalidRequest(f"'{name}' has to be true or false", param=name)
+        return value
 
-    return parse
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Reads a number within its limits, whole or not; `2.0` is whole too."""
+
+    low: int
+    high: int
+    whole: bool = True
+    code: str = "invalid_value"
+
+    def read(self, name: str, value: Any, *, is_form: bool) -> int | float:
+        """Returns the number. Raises InvalidRequest."""
+        if is_form and isinstance(value, str):
+            value = _from_text(value, whole=self.whole)
+        usable = isinstance(value, int | float) and not isinstance(value, bool)
+        usable = usable and self.low <= value <= self.high
+        if not usable or (self.whole and value != int(value)):
+            kind = "whole number" if self.whole else "number"
+            message = f"'{name}' has to be a {kind} from {self.low} to {self.high}"
+            raise InvalidRequest(message, code=self.code, param=name)
+        return int(value) if self.whole else float(value)
 
 
 def _from_text(text: str, *, whole: bool) -> int | float | None:
@@ -59,25 +75,31 @@ def _from_text(text: str, *, whole: bool) -> int | float | None:
         return None
 
 
-def _choice(
-    *allowed: str, also: Mapping[str, str] = MappingProxyType({}), refused: tuple[str, ...] = ()
-) -> Parser:
-    def parse(name: str, value: Any, is_form: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Reads one of a few words; `also` are other spellings, `refused` words that we know."""
+
+    allowed: tuple[str, ...]
+    also: tuple[tuple[str, str], ...] = ()
+    refused: tuple[str, ...] = ()
+
+    def read(self, name: str, value: Any, *, is_form: bool) -> str:
+        """Returns the word. Raises InvalidRequest."""
         chosen = value.strip().lower() if isinstance(value, str) else ""
-        chosen = also.get(chosen, chosen)
-        if chosen in refused:
+        chosen = dict(self.also).get(chosen, chosen)
+        if chosen in self.refused:
             raise InvalidRequest(
                 f"'{name}': '{chosen}' is not supported by GLM-Image; leave it out",
                 code="unsupported_parameter",
                 param=name,
             )
-        if chosen not in allowed:
-            options = " or ".join(f"'{option}'" for option in allowed)
+        if chosen not in self.allowed:
+            options = " or ".join(f"'{option}'" for option in self.allowed)
             raise InvalidRequest(f"'{name}' has to be {options}", param=name)
         return chosen
 
-    return parse
 
+Parser = Text | Flag | Number | Choice
 
 QUALITY_STEPS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -96,23 +118,23 @@ SGLang has a `quality` of its own that means something else, so ours never goes 
 
 PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
     {
-        "prompt": _text(),
-        "negative_prompt": _text(),
-        "model": _text(),
-        "size": _text("invalid_size"),
-        "width": _number(1, 2**31 - 1, whole=True, code="invalid_size"),
-        "height": _number(1, 2**31 - 1, whole=True, code="invalid_size"),
-        "n": _number(1, 10, whole=True),
-        "seed": _number(0, 2**32 - 1, whole=True),
-        "num_inference_steps": _number(1, 200, whole=True),
-        "guidance_scale": _number(0, 20, whole=False),
-        "output_format": _choice("png", "jpeg", "webp", also={"jpg": "jpeg"}),
-        "output_compression": _number(0, 100, whole=True),
-        "response_format": _choice("b64_json", "url"),
-        "quality": _choice("auto", *QUALITY_STEPS),
-        "background": _choice("auto", "opaque", refused=("transparent",)),
-        "partial_images": _number(0, 3, whole=True),
-        "stream": _flag,
+        "prompt": Text(),
+        "negative_prompt": Text(),
+        "model": Text(),
+        "size": Text("invalid_size"),
+        "width": Number(1, 2**31 - 1, code="invalid_size"),
+        "height": Number(1, 2**31 - 1, code="invalid_size"),
+        "n": Number(1, 10),
+        "seed": Number(0, 2**32 - 1),
+        "num_inference_steps": Number(1, 200),
+        "guidance_scale": Number(0, 20, whole=False),
+        "output_format": Choice(("png", "jpeg", "webp"), also=(("jpg", "jpeg"),)),
+        "output_compression": Number(0, 100),
+        "response_format": Choice(("b64_json", "url")),
+        "quality": Choice(("auto", *QUALITY_STEPS)),
+        "background": Choice(("auto", "opaque"), refused=("transparent",)),
+        "partial_images": Number(0, 3),
+        "stream": Flag(),
     }
 )
 

@@ -23,8 +23,15 @@ from gateway.routing.fields import (
     REFUSED,
     shown,
 )
-from gateway.routing.places import IMAGE_FIELDS, collect, image_field, is_blank, looks_like_picture
-from gateway.routing.request import ImageRequest, ImageSource, Payload, Task, Upload
+from gateway.routing.places import (
+    IMAGE_FIELDS,
+    UNFOLDED_FIELDS,
+    collect,
+    image_field,
+    is_blank,
+    looks_like_picture,
+)
+from gateway.routing.request import ImageRequest, ImageSource, Payload, Task
 from gateway.routing.shapes import unfold
 from gateway.routing.size import asked_size
 
@@ -57,15 +64,17 @@ def inspect(
     ignored: list[str] = []
     for name, value in unfold(payload).entries:
         place = image_field(name)
-        if place is not None:
+        if place is not None and not (payload.is_form and place in UNFOLDED_FIELDS):
             collect(place, value, sources, limits, allow_urls=allow_urls)
         elif name in REFUSED:
             _refuse(name, value, REFUSED[name])
-        elif name in PARSERS or (name in ACCEPTED and not isinstance(value, Upload)):
+        elif value is None:
+            continue
+        elif name in PARSERS or (name in ACCEPTED and not looks_like_picture(value)):
             if name in values and values[name] != value:
                 raise InvalidRequest(f"'{name}' is given twice; send it once", param=name)
             values[name] = value
-        elif limits.unknown_fields == "refuse" or looks_like_picture(value):
+        elif limits.unknown_fields == "refuse" or looks_like_picture(value, name):
             raise _unknown(shown(name))
         else:
             ignored.append(shown(name))
@@ -75,8 +84,8 @@ def inspect(
             code="missing_image",
             param="image",
         )
-    parsed = {
-        name: PARSERS[name](name, value, payload.is_form)
+    parsed: dict[str, Any] = {
+        name: PARSERS[name].read(name, value, is_form=payload.is_form)
         for name, value in values.items()
         if name in PARSERS and not (value is None or (isinstance(value, str) and is_blank(value)))
     }
@@ -125,6 +134,11 @@ def _check_texts(parsed: Mapping[str, Any], limits: LimitsConfig) -> None:
     if "prompt" not in parsed:
         raise InvalidRequest(
             "'prompt' is missing; say what to paint", code="missing_prompt", param="prompt"
+        )
+    if "data:image/" in parsed["prompt"]:
+        raise UnusableImage(
+            "the prompt holds a picture; send it as an image of its own, as in 'image'",
+            param="prompt",
         )
     for name in ("prompt", "negative_prompt"):
         length = len(parsed.get(name, ""))

@@ -55,9 +55,18 @@ MAX_ITEMS: Final = 1000
 
 _BRACKETS: Final = re.compile(r"\[\d*\]$")
 _URL: Final = re.compile(r"https?:", re.IGNORECASE)
-_PICTURE_TEXT: Final = re.compile(
-    r"data:image/|https?:\S+\.(png|jpe?g|webp)|[A-Za-z0-9+/_-]{256,}=*$", re.I
+_SIGNATURES: Final = (
+    "data:image/",
+    "iVBORw0KGgo",
+    "/9j/",
+    "UklGR",
+    "R0lGOD",
+    "AAAAHGZ0eX",
+    "AAAAIGZ0eX",
 )
+"""How the text of a picture begins: a data URL, or base64 of PNG, JPEG, WebP, GIF, HEIC, AVIF."""
+_PICTURE_NAME: Final = re.compile(r"image|img|picture|photo|url|ref", re.IGNORECASE)
+_HEAD_LETTERS: Final = 256
 
 
 def image_field(name: str) -> str | None:
@@ -109,8 +118,8 @@ def collect(
         for key in NESTED_KEYS:
             if key in value:
                 inner(value[key])
-        rest = [item for key, item in value.items() if key not in (*NESTED_KEYS, *LABELS)]
-        if len(found) == before and not is_blank(rest):
+        rest = {k: item for k, item in value.items() if k not in (*NESTED_KEYS, *LABELS)}
+        if looks_like_picture(rest) or (len(found) == before and not is_blank(rest)):
             raise _no_image(field)
     elif not is_blank(value):
         raise _no_image(field)
@@ -161,16 +170,23 @@ def is_blank(value: object) -> bool:
     return True
 
 
-def looks_like_picture(value: object) -> bool:
-    """Tells whether the value of an unknown field may be an image that must not be dropped."""
-    left, looked = [value], 0
+def looks_like_picture(value: object, name: str = "") -> bool:
+    """Tells whether a value that nobody reads as an image may be one, and must not be dropped.
+
+    A URL counts where the field's name speaks of pictures.
+    """
+    left, looked = [(name, value)], 0
     while left:
-        item = left.pop()
+        name, item = left.pop()
         looked += 1
         if looked > MAX_ITEMS or isinstance(item, Upload):
             return True
-        if isinstance(item, list | dict):
-            left.extend(item.values() if isinstance(item, dict) else item)
-        elif isinstance(item, str) and _PICTURE_TEXT.match(item.strip()):
-            return True
+        if isinstance(item, list):
+            left.extend((name, inner) for inner in item)
+        elif isinstance(item, dict):
+            left.extend((str(key), inner) for key, inner in item.items())
+        elif isinstance(item, str):
+            head = "".join(item[:_HEAD_LETTERS].split())
+            if head.startswith(_SIGNATURES) or (is_url(head) and _PICTURE_NAME.search(name)):
+                return True
     return False

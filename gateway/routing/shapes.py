@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, UnusableImage
+from gateway.routing.places import image_field, is_blank, looks_like_picture
 from gateway.routing.request import Payload
 
 Entry = tuple[str, object]
@@ -34,18 +35,20 @@ CHAT_SETTINGS: Final = frozenset(
 )
 """Settings of text models that chat clients send with everything; they mean nothing here."""
 
+MESSAGE_KEYS: Final = frozenset({"role", "content", "name"})
+"""What is read of a message; pictures may hang beside it."""
+
 PARAMETERS_DROPPED: Final = frozenset({"scheduler"})
 """Hugging Face parameters that choose what workers fix."""
 
 
 def unfold(payload: Payload) -> Payload:
     """Returns the payload with chat messages and Hugging Face inputs taken apart."""
-    names = [name for name, _ in payload.entries]
     if payload.is_form:
         return payload
-    if "messages" in names:
+    if any(name == "messages" and value is not None for name, value in payload.entries):
         return Payload(tuple(_from_chat(payload)))
-    if "inputs" in names:
+    if any(name == "inputs" and value is not None for name, value in payload.entries):
         return Payload(tuple(_from_inputs(payload)))
     return payload
 
@@ -58,13 +61,15 @@ def _from_chat(payload: Payload) -> list[Entry]:
             entries += _from_messages(value)
         elif name == "extra_body":
             entries += _members(name, value)
+        elif name == "response_format" and isinstance(value, dict):
+            continue  # of a text model's answer: {"type": "text"}
         elif name not in CHAT_SETTINGS:
             entries.append((name, value))
     return entries
 
 
 def _from_messages(messages: object) -> list[Entry]:
-    """Reads every image of every message, and the text of the last message that has one."""
+    """Reads every image of every message, and the text of the last user message that has one."""
     if not isinstance(messages, list):
         raise _wrong("messages", "has to be a list of messages")
     prompt: str | None = None
@@ -77,12 +82,27 @@ def _from_messages(messages: object) -> list[Entry]:
         texts = [text for part in parts if (text := _text_of(part)) is not None]
         if message.get("role") == "user" and "".join(texts).strip():
             prompt = "\n".join(texts)
-        images += [("messages", part) for part in parts if not _is_text(part)]
+        # Some clients hang pictures beside the content, or into a part that calls itself text.
+        beside = {key: value for key, value in message.items() if key not in MESSAGE_KEYS}
+        held = [rest for part in parts if not is_blank(rest := _without_text(part))]
+        images += [("messages", item) for item in held]
+        images += [("messages", item) for key, item in beside.items() if image_field(key)]
+        others = {key: item for key, item in beside.items() if not image_field(key)}
+        if looks_like_picture(others):
+            raise UnusableImage(
+                "a message holds a picture where none is read; put it into the content",
+                param="messages",
+            )
     return images if prompt is None else [*images, ("prompt", prompt)]
 
 
-def _is_text(part: object) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text")
+def _without_text(part: object) -> object:
+    """Returns what a content part holds beside its text."""
+    if isinstance(part, str):
+        return None
+    if isinstance(part, dict) and part.get("type") == "text":
+        return {key: value for key, value in part.items() if key not in ("type", "text")}
+    return part
 
 
 def _text_of(part: object) -> str | None:
@@ -93,11 +113,12 @@ def _text_of(part: object) -> str | None:
 
 def _from_inputs(payload: Payload) -> list[Entry]:
     """Tells a prompt from a picture: with a prompt among the parameters, the inputs are one."""
-    settings = dict(payload.entries)
-    inputs = settings.pop("inputs")
+    inputs: object = None
     parameters: list[Entry] = []
-    for name, value in settings.items():
-        if name == "parameters":
+    for name, value in payload.entries:
+        if name == "inputs":
+            inputs = value
+        elif name == "parameters":
             parameters += _members(name, value)
         elif name != "options":  # of the hosted service: wait for a model, use its cache
             parameters.append((name, value))
@@ -107,7 +128,8 @@ def _from_inputs(payload: Payload) -> list[Entry]:
             flat += _members(name, value)
         elif name not in PARAMETERS_DROPPED:
             flat.append((name, value))
-    is_edit = any(name == "prompt" for name, _ in flat)
+    has_prompt = any(name == "prompt" and value is not None for name, value in flat)
+    is_edit = has_prompt or looks_like_picture(inputs)
     return [("inputs" if is_edit else "prompt", inputs), *flat]
 
 

@@ -70,11 +70,14 @@ def _default(model: ModelConfig) -> Size:
 
 def _size_of(image: InputImage, model: ModelConfig) -> Size:
     scale = min(1.0, model.max_side / max(image.width, image.height))
+    step = model.step
 
-    def side(pixels: int) -> int:
-        return max(model.step, round(pixels * scale / model.step) * model.step)
+    def side(pixels: int, other: int) -> int:
+        # Rounding must not make a picture flatter than any that could be asked for.
+        least = -(-other * scale // (MAX_ASPECT * step)) * step
+        return int(max(step, least, round(pixels * scale / step) * step))
 
-    return Size(side(image.width), side(image.height))
+    return Size(side(image.width, image.height), side(image.height, image.width))
 
 
 def _invalid(message: str, param: str) -> InvalidRequest:

@@ -18,7 +18,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from gateway.routing.links import check, is_name, sign
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SWEEP_SECONDS: Final = 60.0
+LOCK_TRIES: Final = 200
+LOCK_PAUSE_SECONDS: Final = 0.01
 KEY_BYTES: Final = 32
 _KEY: Final = "key"
 _LOCK: Final = "lock"
@@ -173,7 +175,7 @@ class ArtifactStore:
                     "write; set artifacts.directory"
                 )
             with open(self._directory / _LOCK, "ab", opener=_private) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                _lock(lock, self._directory)
                 yield
         except OSError as error:
             raise StoreFault(f"{self._directory} cannot be used: {error.strerror}") from error
@@ -224,6 +226,16 @@ class ArtifactStore:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _lock(file: IO[bytes], directory: Path) -> None:
+    """Takes the lock, but waits no longer than any honest holder needs. Raises StoreFault."""
+    for _ in range(LOCK_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(LOCK_PAUSE_SECONDS)
+    raise StoreFault(f"{directory} is locked by another process that does not let go")
 
 
 def _is_planted(directory: Path) -> bool:

@@ -206,14 +206,16 @@ def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
 def _worst(failures: BaseExceptionGroup[BaseException], errands: Sequence[Errand]) -> BaseException:
     """Picks the error to tell: a fault of ours, else one after which work may have run.
 
-    Where any picture was begun, the whole must not be repeated by itself.
+    Where others of several pictures have begun, "come back later" would be the wrong advice.
     """
     errors = failures.exceptions
     if faults := [error for error in errors if not isinstance(error, GatewayError)]:
         return faults[0]
     known = [error for error in errors if isinstance(error, GatewayError)]
     worst = min(known, key=lambda error: error.resend_safe)
-    worst.resend_safe = worst.resend_safe and not any(errand.trace.is_begun for errand in errands)
+    has_begun = len(errands) > 1 and any(errand.trace.is_begun for errand in errands)
+    if has_begun and worst.retry_after is not None:
+        return BadAnswer(f"one of {len(errands)} pictures failed when others had begun: {worst}")
     return worst
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.routing.request import ImageSource
 
 MAX_REDIRECTS: Final = 3
+LOOKUPS: Final = 4
 FORBIDDEN: Final = (
     "the image URL may not be fetched; it takes http or https on the usual port, no user name, "
     "and a host that this server is allowed to reach; or send the picture itself"
@@ -75,7 +78,9 @@ class Fetcher:
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_seconds, sock_connect=connect_seconds
         )
-        self._resolve = resolve or _resolve
+        self._resolve = resolve or self._look_up
+        # Of its own: a name server that is slow must not hold the threads that others work in.
+        self._lookups = ThreadPoolExecutor(LOOKUPS, thread_name_prefix="lookups")
         self._tls = tls
 
     async def resolve(self, sources: tuple[ImageSource, ...]) -> tuple[ImageSource, ...]:
@@ -89,6 +94,15 @@ class Fetcher:
                 for source in sources
             ]
         )
+
+    def close(self) -> None:
+        """Lets the lookups end; nothing can be fetched after this."""
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+        look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._lookups, look)
+        return [str(place[0]) for *_, place in found]
 
     async def get(self, url: str, field: str) -> bytes:
         """Returns the bytes behind a URL that the caller wrote in a field; raises UnusableImage."""
@@ -203,8 +217,3 @@ class _Pinned(AbstractResolver):
 
     async def close(self) -> None:
         """Holds nothing that has to be closed."""
-
-
-async def _resolve(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in found]

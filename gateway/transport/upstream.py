@@ -73,7 +73,7 @@ class _Datum(msgspec.Struct):
 
 class _Body(msgspec.Struct):
     data: list[_Datum]
-    usage: dict[str, int | None] | None = None
+    usage: Any = None
 
 
 class Upstream:
@@ -228,5 +228,15 @@ def _checked(content: bytes, request: ImageRequest, painted: Size, worker: str) 
         )
     except (msgspec.DecodeError, RecursionError, ValueError, BadPicture) as error:
         raise Failure(Cause.RUBBISH, f"{type(error).__name__}: {error}") from error
-    usage = {name: n for name, n in (body.usage or {}).items() if n is not None}
-    return Answer(picture=picture, seed=request.seed, worker=worker, usage=usage or None)
+    return Answer(picture=picture, seed=request.seed, worker=worker, usage=_counted(body.usage))
+
+
+def _counted(usage: Any) -> dict[str, int] | None:
+    """Reads token counts by SGLang's names or OpenAI's; counts are no reason to lose a picture."""
+    if not isinstance(usage, dict):
+        return None
+    given = usage.get("prompt_tokens", usage.get("input_tokens"))
+    made = usage.get("completion_tokens", usage.get("output_tokens"))
+    if type(given) is not int or type(made) is not int or min(given, made) < 0:
+        return None
+    return {"prompt_tokens": given, "completion_tokens": made}

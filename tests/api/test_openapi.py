@@ -68,7 +68,7 @@ def takes(name, value):
     if value is None or value == "":
         return True
     try:
-        PARSERS[name](name, value, False)
+        PARSERS[name].read(name, value, is_form=False)
     except InvalidRequest:
         return False
     return True

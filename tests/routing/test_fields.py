@@ -68,7 +68,7 @@ def test_a_form_text_becomes_the_value_it_stands_for(name, text, value):
     [
         ("n", 0),
         ("n", 11),
-        ("n", 1.0),
+        ("n", 1.5),
         ("n", True),
         ("n", "2"),
         ("n", [2]),

@@ -44,6 +44,14 @@ def user(*parts):
         ([user(TEXT, PICTURE, PICTURE), {"role": "user", "content": " "}], "make it blue", 2),
         ([user(TEXT, {"type": "image_url", "image_url": {"url": ""}})], "make it blue", 0),
         ([user(TEXT), {"role": "assistant", "content": None}], "make it blue", 0),
+        ([{"role": "user", "content": "make it blue", "images": [DATA8]}], "make it blue", 1),
+        (
+            [{"role": "assistant", "content": "here", "images": [PICTURE]}, user(TEXT)],
+            "make it blue",
+            1,
+        ),
+        ([user(TEXT | {"image_url": {"url": DATA8}})], "make it blue", 1),
+        ([user(TEXT) | {"name": "me", "images": []}], "make it blue", 0),
     ],
 )
 def test_the_last_words_and_every_image_count(messages, prompt, count):
@@ -59,6 +67,7 @@ def test_settings_stand_beside_the_messages_or_in_the_extra_body():
         ("model", "m"),
         ("messages", [user(TEXT)]),
         ("temperature", 0.7),
+        ("response_format", {"type": "text"}),
         ("max_tokens", 10),
         ("n", 2),
         ("extra_body", {"height": 64, "width": 96, "seed": 5, "num_inference_steps": 4}),
@@ -104,6 +113,19 @@ def test_settings_stand_beside_the_messages_or_in_the_extra_body():
             "image_url_forbidden",
             "messages",
         ),
+        (
+            [("messages", [user(TEXT) | {"attachment": {"data": B64}}])],
+            UnusableImage,
+            "invalid_image",
+            "messages",
+        ),
+        (
+            [("messages", [user({"type": "text", "text": f"![]({DATA8}) bluer"})])],
+            UnusableImage,
+            "invalid_image",
+            "prompt",
+        ),
+        ([("messages", None)], InvalidRequest, "missing_prompt", "prompt"),
     ],
 )
 def test_messages_that_cannot_be_used_are_refused(entries, error, code, param):
@@ -141,6 +163,21 @@ def test_inputs_are_a_prompt_or_a_picture(entries, prompt, task, size):
     """Inputs are the prompt, unless the parameters have one: then they are the picture."""
     request = read(*entries, face=Face.HUGGING_FACE)
     assert (prompt, task, size) == (request.prompt, request.task, request.size)
+
+
+@pytest.mark.parametrize("inputs", [B64, DATA8])
+def test_a_picture_without_words_is_no_prompt(inputs):
+    """Inputs that are a picture are never painted as words (R2)."""
+    with pytest.raises(InvalidRequest) as caught:
+        read(("inputs", inputs), ("parameters", {"guidance_scale": 2.0}))
+    assert "missing_prompt" == caught.value.code
+
+
+def test_a_model_named_twice_is_a_contradiction():
+    """A body's model that differs from the path's is refused, and null is no name."""
+    with pytest.raises(InvalidRequest, match="given twice"):
+        read(("inputs", "a fox"), ("model", "b"), ("model", "a"))
+    assert "a" == read(("prompt", "a fox"), ("model", None), ("model", "a")).model
 
 
 @pytest.mark.parametrize("name", ["parameters", "target_size"])

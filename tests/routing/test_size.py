@@ -166,6 +166,8 @@ def test_a_size_like_the_picture_is_always_paintable(width, height, step, steps)
     model = ModelConfig(step=step, max_side=largest, default_size="64x64")
     size = result_size(None, (image(width, height),), model)
     assert size == painted_size(size, model)
+    if max(width, height) <= 4 * min(width, height):
+        assert max(size.width, size.height) <= 4 * min(size.width, size.height)
     assert step <= min(size.width, size.height) <= max(size.width, size.height) <= model.max_side
 
 

@@ -95,7 +95,31 @@ async def test_a_part_that_was_made_forbids_a_repeat(house):
     await first.stop()
     gate.set()
     response = await call
+    assert (502, "worker_error", None) == code_of(response)
     assert "false" == response.headers["x-should-retry"]
+    assert "retry-after" not in response.headers
+
+
+async def test_token_counts_never_cost_a_picture(house):
+    """Counts by OpenAI's names are read, counts that make no sense are left out."""
+    only = await house.worker("T2I")
+    await house.open({"t2i": [only]})
+    by_name = {"input_tokens": 3, "output_tokens": 4, "input_tokens_details": {"text_tokens": 3}}
+    for usage, total in ((by_name, 7), ({"prompt_tokens": "x"}, None), ("many", None), ([], None)):
+        only.script = changed(usage=usage)
+        answer = await house.client.post("/v1/images/generations", json={"prompt": "p"})
+        assert 200 == answer.status_code
+        assert total == answer.json().get("usage", {}).get("total_tokens")
+
+
+async def test_a_header_stays_short(house):
+    """However many fields are ignored, the header that names them fits every proxy."""
+    await house.two_tracks(limits={"unknown_fields": "ignore"})
+    fields = {f"field_number_{n}_{'x' * 40}": n for n in range(150)}
+    response = await house.generate(prompt="p", **fields)
+    assert 200 == response.status_code
+    assert len(response.headers["x-turnout-ignored"]) < 1100
+    assert response.headers["x-turnout-ignored"].endswith("...")
 
 
 async def test_a_503_names_the_pool(house):

@@ -66,6 +66,7 @@ async def test_a_hostile_body_is_refused_and_holds_up_nobody(house, kind):
         {"b64_json": None, "image": B64},
         {"type": "image_url", "image_url": {"url": "", "file_id": "f"}},
         [{"url": None}, {"file": "x"}],
+        {"b64_json": B64, "image": B64},
     ],
 )
 async def test_an_image_in_an_unknown_form_is_never_dropped(house, image):

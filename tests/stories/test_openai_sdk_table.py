@@ -92,22 +92,41 @@ async def test_what_cannot_be_is_refused_by_name(sdk, fields, code):
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "code", "hits"),
+    ("script", "kind", "code"),
     [
-        (status(500), openai.InternalServerError, "worker_error", 1),
-        (status(500, b"CUDA out of memory"), openai.InternalServerError, "worker_out_of_memory", 1),
-        (status(503), openai.InternalServerError, "no_worker_available", 1),
-        (status(400), openai.BadRequestError, "invalid_value", 1),
-        (hang, openai.InternalServerError, "deadline_exceeded", 1),
+        (status(500), openai.InternalServerError, "worker_error"),
+        (status(400), openai.BadRequestError, "invalid_value"),
+        (hang, openai.InternalServerError, "deadline_exceeded"),
     ],
 )
-async def test_a_failing_worker(sdk, script, kind, code, hits):
-    """Each failure is the SDK's right exception, with code and request id; tries as promised."""
+async def test_a_failure_that_may_have_cost_a_run(sdk, script, kind, code):
+    """With its default retries the SDK tries once where a run may have been paid (B45)."""
     sdk.text.script = script
     with pytest.raises(kind) as raised:
-        await sdk.with_options(max_retries=0).images.generate(prompt="p")
-    assert (code, hits) == (raised.value.code, sdk.text.hits)
+        await sdk.images.generate(prompt="p")
+    assert (code, 1) == (raised.value.code, sdk.text.hits)
     assert raised.value.request_id
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (status(500, b"CUDA out of memory"), "worker_out_of_memory"),
+        (status(503), "no_worker_available"),
+    ],
+)
+async def test_a_failure_that_invites_another_try(sdk, script, code):
+    """Where coming back helps, the answer says when, and does not forbid it."""
+    sdk.text.script = script
+    with pytest.raises(openai.InternalServerError) as raised:
+        await sdk.with_options(max_retries=0).images.generate(prompt="p")
+    headers = raised.value.response.headers
+    assert (503, code, False) == (
+        raised.value.status_code,
+        raised.value.code,
+        "x-should-retry" in headers,
+    )
+    assert 1 <= int(headers["retry-after"]) <= 120
 
 
 async def test_a_body_that_is_too_large(sdk):

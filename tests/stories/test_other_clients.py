@@ -101,6 +101,16 @@ async def test_chat_by_the_sdk(house, stream):
     assert [PNG8] == [data for *_, data in image.requests[0].files]
 
 
+async def test_chat_by_url(house):
+    """A chat that asks for URLs gets a signed URL of ours in the message."""
+    await house.two_tracks()
+    body = {"messages": [{"role": "user", "content": "a fox"}], "response_format": "url"}
+    answer = (await house.client.post("/v1/chat/completions", json=body)).json()
+    [part] = answer["choices"][0]["message"]["content"]
+    fetched = await house.client.get(part["image_url"]["url"])
+    assert ("png", 1024, 1024) == facts(fetched.content)
+
+
 async def test_chat_mistakes_and_usage(house):
     """A chat without words is a 400; token counts of the worker are passed on in chat's terms."""
     text, _ = await house.two_tracks()
