@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -129,8 +130,11 @@ class Telemetry:
         tell("health", pool=pool, server=name, up=is_up, detail=detail)
 
     def fault(self, where: str, error: BaseException, request_id: str | None = None) -> None:
-        """Logs an error of our own with its trace."""
-        self.log.error("fault", where=where, id=request_id, exc_info=error)
+        """Logs an error of our own by its kinds and places.
+
+        Its text stays out: libraries put what they choked on into it, and that may be a picture.
+        """
+        self.log.error("fault", where=where, id=request_id, trace=_trace(error))
 
     def scrape(self, lines: Iterable[tuple[Pool, int]]) -> bytes:
         """Returns the metrics in Prometheus' text form; `lines` are pools and who waits there."""
@@ -143,6 +147,18 @@ class Telemetry:
                 is_able = all(map(worker.is_able, pool.tasks))
                 self._unable.labels(*labels).set(not is_able)
         return generate_latest(self.registry)
+
+
+def _trace(error: BaseException) -> list[str]:
+    """Lists the kind of an error and of each of its causes, and the places that it came by."""
+    lines: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None:
+        places = traceback.extract_tb(seen.__traceback__)
+        lines.append(type(seen).__name__)
+        lines += [f"{place.filename}:{place.lineno} {place.name}" for place in places]
+        seen = seen.__cause__ or seen.__context__
+    return lines
 
 
 def _logger(server: ServerConfig) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import io
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -157,7 +158,7 @@ def canonical_call(
     for position, image in enumerate(request.images):
         form.add_field(
             "image",
-            image.data,
+            io.BytesIO(image.data),  # sent in pieces, so that a large one does not hold the loop
             filename=f"image_{position}.{image.format}",
             content_type=f"image/{image.format}",
         )

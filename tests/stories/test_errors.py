@@ -173,7 +173,7 @@ async def test_a_fault_of_ours_is_a_500_in_the_same_shape(house, capsys):
     def is_logged():
         nonlocal log
         log += capsys.readouterr().out
-        return "AttributeError" in log
+        return "AttributeError" in log and "gateway/api/generate.py" in log
 
     await until(is_logged)
     assert '"id": "r7"' in log

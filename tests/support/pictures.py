@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import random
 
 from PIL import Image
 
@@ -31,3 +32,11 @@ def facts(data):
 def facts_of(datum):
     """Returns the facts of one `data` entry of a JSON answer."""
     return facts(base64.b64decode(datum["b64_json"], validate=True))
+
+
+def noise(width, height, seed):
+    """Returns a PNG that does not compress: about three bytes per pixel."""
+    data = random.Random(seed).randbytes(width * height * 3)
+    out = io.BytesIO()
+    Image.frombytes("RGB", (width, height), data).save(out, format="png", compress_level=0)
+    return out.getvalue()
