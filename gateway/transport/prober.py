@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from gateway.routing.worker import Worker
     from gateway.telemetry import Telemetry
 
-MAX_TIMEOUT_SECONDS: Final = 5.0
+TIMEOUT_SECONDS: Final = (1.0, 5.0)
+"""A probe takes at least, and at most, so long before it counts as silent."""
 MAX_BYTES: Final = 65_536
 EAGER_SECONDS: Final = 0.5
 """Pause between probes of a server that is down, so that it is used soon after it is ready."""
@@ -157,7 +158,8 @@ class Prober:
             await asyncio.sleep(self._pause(pool, health))
 
     async def _probe(self, url: str, pool: Pool, *, with_tasks: bool) -> Report:
-        timeout = min(pool.config.probe_seconds, MAX_TIMEOUT_SECONDS)
+        shortest, longest = TIMEOUT_SECONDS
+        timeout = max(shortest, min(pool.config.probe_seconds, longest))
         try:
             return await probe(self._client, url.rstrip("/"), timeout, with_tasks=with_tasks)
         except Exception as error:  # noqa: BLE001 - a fault in one probe must not end the watch

@@ -127,7 +127,7 @@ async def test_a_silent_encoder_at_work_is_busy_not_dead(house):
     await until(lambda: text.running == 1)
     encoder.silent = True
     seen = encoder.begun
-    await until(lambda: encoder.begun >= seen + 3)
+    await until(lambda: encoder.begun >= seen + 3, 20)
     assert house.pool("t2i").encoder.is_up
     gate.set()
     assert 200 == (await call).status_code
