@@ -31,19 +31,23 @@ async def test_generate(sdk):
     assert (1, 0) == (sdk.text.hits, sdk.image.hits)
 
 
-@pytest.mark.parametrize("form", ["file", "bytes", "list", "named"])
-async def test_edit(sdk, form):
+@pytest.mark.parametrize("form", ["file", "bytes", "one", "three", "named", "path"])
+async def test_edit(sdk, form, tmp_path):
     """`images.edit` sends its picture to the worker that sees, in every form of the SDK (B11)."""
+    path = tmp_path / "cat.png"
+    path.write_bytes(PNG8)
     image = {
         "file": io.BytesIO(PNG8),
         "bytes": PNG8,
-        "list": [PNG8, PNG8],
+        "one": [PNG8],
+        "three": [PNG8, io.BytesIO(PNG8), ("c.png", PNG8)],
+        "path": path,
         "named": ("天狗.png", PNG8, "image/jpeg"),
     }[form]
     result = await sdk.images.edit(image=image, prompt="at night", size="64x64")
     assert ("png", 64, 64) == facts_of(result.data[0].model_dump())
     assert (0, 1) == (sdk.text.hits, sdk.image.hits)
-    count = 2 if form == "list" else 1
+    count = 3 if form == "three" else 1
     assert [
         ("image", f"image_{n}.png", "image/png", PNG8) for n in range(count)
     ] == sdk.image.requests[0].files
