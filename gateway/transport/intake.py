@@ -39,14 +39,15 @@ async def read_payload(
     boundary = _checked_kind(kind, options, headers.get("content-encoding", ""))
     length = headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > max_body_bytes):
-        raise _too_large(max_body_bytes)
+        raise _too_large(max_body_bytes, boundary)
+    chunks = _limited(body, max_body_bytes, boundary)
     if boundary is None:
-        data = b"".join([chunk async for chunk in _limited(body, max_body_bytes)])
+        data = b"".join([chunk async for chunk in chunks])
         if len(data) < THREAD_BYTES:
             return parse_json(data)
         return await asyncio.to_thread(parse_json, data)
     form = FormReader(boundary)
-    async for chunk in _limited(body, max_body_bytes):
+    async for chunk in chunks:
         form.write(chunk)
     return form.finish()
 
@@ -72,17 +73,23 @@ def _checked_kind(kind: bytes, options: dict[bytes, bytes], encoding: str) -> by
     raise MediaType("send application/json, or multipart/form-data with a file part 'image'")
 
 
-async def _limited(body: AsyncIterator[bytes], max_body_bytes: int) -> AsyncIterator[bytes]:
+async def _limited(
+    body: AsyncIterator[bytes], max_body_bytes: int, boundary: bytes | None
+) -> AsyncIterator[bytes]:
     total = 0
     async for chunk in body:
         total += len(chunk)
         if total > max_body_bytes:
-            raise _too_large(max_body_bytes)
+            raise _too_large(max_body_bytes, boundary)
         yield chunk
 
 
-def _too_large(max_body_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the request body is too large; the limit is {max_body_bytes} bytes")
+def _too_large(max_body_bytes: int, boundary: bytes | None) -> BodyTooLarge:
+    """Builds the error; of a form's fields only pictures may be large, so they are named."""
+    return BodyTooLarge(
+        f"the request body is too large; the limit is {max_body_bytes} bytes",
+        param=None if boundary is None else "image",
+    )
 
 
 def parse_json(data: bytes) -> Payload:

@@ -118,3 +118,20 @@ async def test_a_drain_answers_those_who_are_still_uploading(house):
     assert b"draining" in await reader.read(400)
     writer.close()
     assert 'status="503"' in (await house.admin.get("/metrics")).text
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+async def test_a_form_that_is_too_large_names_the_picture(house, as_file):
+    """A picture over the limit, as a file or as a text part, is a 413 that names it (B09)."""
+    text, image = await house.two_tracks(limits={"max_body_bytes": 4_000_000})
+    large = "A" * 5_000_000
+    part = ("a.png", large.encode()) if as_file else (None, large)
+    files = [("prompt", (None, "p")), ("image", part)]
+    response = await house.client.post("/v1/images/edits", files=files)
+    assert (413, "request_too_large", "image") == code_of(response)
+    assert (0, 0) == (text.hits, image.hits)
+    fits = [
+        ("prompt", (None, "p")),
+        ("image", (None, "data:image/png;base64," + B64 + " " * 3_000_000)),
+    ]
+    assert 200 == (await house.client.post("/v1/images/edits", files=fits)).status_code
