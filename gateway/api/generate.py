@@ -14,10 +14,10 @@ from gateway.api.artifacts import base_url
 from gateway.api.depends import RecordDep, RuntimeDep
 from gateway.api.openapi import json_of, picture_route, pictures
 from gateway.api.responses import (
+    accepted_picture,
     choose_format,
     generate_response,
     picture_response,
-    picture_type,
 )
 from gateway.errors import SlowUpload
 from gateway.record import RequestRecord, Trace
@@ -46,6 +46,8 @@ class Produced:
 
     request: ImageRequest
     answers: tuple[Answer, ...]
+    as_picture: bool
+    """Whether the caller accepts the picture itself rather than JSON."""
 
 
 @router.post(
@@ -60,7 +62,7 @@ class Produced:
 async def generate(http: Request, runtime: RuntimeDep, record: RecordDep) -> Response:
     """Makes pictures from a text, or from a text and input images."""
     produced = await produce(http, runtime, record, Face.GENERATE)
-    if picture_type(http.headers.get("accept", "")) is not None:
+    if produced.as_picture:
         return picture_response(produced)
     return await generate_response(http, produced, runtime, record)
 
@@ -82,7 +84,8 @@ async def produce(
         request = inspect(payload, face, config.limits, allow_urls=config.fetch.enabled)
         record.task, record.evidence = request.task.value, request.evidence
         record.ignored = request.ignored
-        request = choose_format(request, face, http.headers.get("accept", ""))
+        kind = accepted_picture(face, http.headers.get("accept", ""))
+        request = choose_format(request, kind)
         if request.response_format == "url":
             base_url(http, config.server.public_url)  # a bad Host is told before any work
         # 3. The input images, fetched and checked; and what depends on them.
@@ -114,7 +117,7 @@ async def produce(
             for single, trace in zip(singles(request), record.traces, strict=True)
         ]
         answers = await runtime.dispatcher.run_all(errands)
-    return Produced(request, tuple(answers))
+    return Produced(request, tuple(answers), kind is not None)
 
 
 async def _body(http: Request, runtime: Runtime) -> Payload:

@@ -59,17 +59,21 @@ def _by_preference(accept: str) -> list[str]:
     return [media_type for _, media_type in sorted(ranked, key=lambda pair: -pair[0])]
 
 
-def choose_format(request: ImageRequest, face: Face, accept: str) -> ImageRequest:
-    """Settles the output format between the Accept header and the request's own field.
+def accepted_picture(face: Face, accept: str) -> str | None:
+    """Tells which picture type is the answer itself, as `picture_type` does; None for JSON.
 
-    Only the faces that answer the picture itself look at the header. Raises InvalidRequest
-    where the two contradict.
+    Only some faces look at the Accept header at all. Raises InvalidRequest.
     """
-    kind = None
     if face is Face.GENERATE:
-        kind = picture_type(accept)
-    elif face is Face.HUGGING_FACE:
-        kind = picture_type(accept) or ANY_PICTURE
+        return picture_type(accept)
+    return picture_type(accept) or ANY_PICTURE if face is Face.HUGGING_FACE else None
+
+
+def choose_format(request: ImageRequest, kind: str | None) -> ImageRequest:
+    """Settles the output format between the accepted picture type and the request's own field.
+
+    Raises InvalidRequest where the two contradict.
+    """
     if kind is not None and request.n > 1:
         raise InvalidRequest(
             "one picture fits into the answer; send 'n': 1, or accept application/json", param="n"

@@ -87,7 +87,7 @@ def inspect(
     parsed: dict[str, Any] = {
         name: PARSERS[name].read(name, value, is_form=payload.is_form)
         for name, value in values.items()
-        if name in PARSERS and not (value is None or (isinstance(value, str) and is_blank(value)))
+        if name in PARSERS and not (isinstance(value, str) and is_blank(value))
     }
     _check_texts(parsed, limits)
     size = asked_size(
