@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import gateway
-from gateway.api import admin, artifacts, chat, generate, huggingface, images, status
+from gateway.api import admin, artifacts, chat, generate, huggingface, images, status, workers
 from gateway.api.middleware import Boundary
 from gateway.api.openapi import describe
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, NotFound
@@ -42,7 +42,7 @@ def create_app(runtime: Runtime) -> ASGIApp:
 
 def create_admin_app(runtime: Runtime) -> ASGIApp:
     """Returns the app for operators; it belongs on a port that clients cannot reach."""
-    return _app(runtime, admin.router, status.router)
+    return _app(runtime, admin.router, workers.router, status.router)
 
 
 def _app(runtime: Runtime, *routers: APIRouter) -> ASGIApp:

@@ -20,7 +20,7 @@ from gateway.explain import explain
 from gateway.server import PortTaken
 from gateway.server import serve as serve_forever
 from gateway.transport.artifacts import StoreFault
-from gateway.transport.prober import Report, probe, probe_client
+from gateway.transport.probe import Report, probe, probe_client
 
 if TYPE_CHECKING:
     from gateway.config import Config
@@ -62,11 +62,12 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port for clients.")] = None,
 ) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
-    loaded = _load(config)
+    path = _chosen(config)
+    loaded = _load(path)
     changes = {name: v for name, v in (("host", host), ("port", port)) if v is not None}
     server = loaded.server.model_copy(update=changes)
     try:
-        asyncio.run(serve_forever(loaded.model_copy(update={"server": server})))
+        asyncio.run(serve_forever(loaded.model_copy(update={"server": server}), path))
     except PortTaken as error:
         _fail(f"{error}; choose another with --port or in the configuration", 1)
     except StoreFault as error:
@@ -175,10 +176,13 @@ def _problem(report: Report, tasks: tuple[str, ...]) -> str | None:
     return f"cannot do {', '.join(lacking)}" if lacking else None
 
 
+def _chosen(path: Path | None) -> Path:
+    return path or Path(os.environ.get("TURNOUT_CONFIG", "turnout.toml"))
+
+
 def _load(path: Path | None) -> Config:
-    chosen = path or Path(os.environ.get("TURNOUT_CONFIG", "turnout.toml"))
     try:
-        return load_config(chosen)
+        return load_config(_chosen(path))
     except ConfigError as error:
         _fail(str(error), 2)
 

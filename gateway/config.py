@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0)]
+Task = Literal["t2i", "i2i"]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -43,8 +44,11 @@ class ServerConfig(Section):
     """Address for `/metrics` and `/admin/…`; keep it out of reach of clients."""
     admin_port: Port = 8001
     """Port for `/metrics` and `/admin/…`; 0 takes a free one."""
+    drain_delay_seconds: float = Field(default=0, ge=0)
+    """Time after SIGTERM in which new requests are still taken, until a balancer has seen that
+    `/readyz` says 503, in seconds."""
     drain_seconds: float = Field(default=30, ge=0)
-    """Time that running work gets after SIGTERM, in seconds."""
+    """Time that running work gets after that, in seconds."""
     public_url: HttpUrl | None = None
     """Base of the URLs that we hand out; none: the host that the client asked for."""
     cors_origins: tuple[str, ...] = ()
@@ -136,11 +140,14 @@ class WorkerConfig(Section):
     name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     """Name in headers, logs and metrics; empty: pool name and position, as `i2i-0`."""
     stops_on_disconnect: bool = False
-    """True only if it stops working when its caller hangs up; SGLang goes on."""
+    """True only if it stops working when its caller hangs up; not said: as the server reports,
+    which SGLang does not, because it goes on."""
+    tasks: tuple[Task, ...] | None = None
+    """What it can do; not said: as the server reports."""
 
 
 class PoolConfig(Section):
-    tasks: tuple[Literal["t2i", "i2i"], ...] = Field(min_length=1)
+    tasks: tuple[Task, ...] = Field(min_length=1)
     """What its workers can do; a task goes first to the pool that lists it first."""
     workers: tuple[WorkerConfig, ...] = ()
     """The model servers, all alike."""
@@ -154,6 +161,14 @@ class PoolConfig(Section):
     """Time to reach a worker, in seconds."""
     probe_seconds: Seconds = 5
     """Pause between two health probes of a worker, in seconds."""
+    order: Literal["on_time", "fifo", "sjf", "edf"] = "on_time"
+    """Who waits and is next: by due time, the late stepping aside; first come; shortest; due."""
+    slo_factor: float = Field(default=3, ge=1)
+    """A request is due after this many times its predicted seconds; a wish, not a deadline."""
+    balance: Literal["least_expected_work", "least_in_flight", "round_robin"] = (
+        "least_expected_work"
+    )
+    """Which free worker gets it."""
 
     @model_validator(mode="after")
     def _an_external_encoder_sees_no_pictures(self) -> PoolConfig:

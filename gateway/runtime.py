@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic import ValidationError
+
+from gateway.config import WorkerConfig
+from gateway.errors import InvalidRequest
+from gateway.routing.addresses import HostRule
 from gateway.routing.routes import RouteTable
 from gateway.telemetry import Telemetry
 from gateway.transport.admission import AdmissionQueue
@@ -22,21 +27,37 @@ from gateway.transport.prober import Prober
 from gateway.transport.upstream import Upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gateway.config import Config
     from gateway.routing.pool import Pool
+    from gateway.routing.worker import Worker
+
+
+LIVE_SERVER_KEYS = ("drain_delay_seconds", "drain_seconds", "public_url")
+"""Keys of `server` that can change while it runs; the others need a restart."""
 
 
 class Runtime:
-    """Is the house without its doors; used as an asynchronous context manager."""
+    """Is the house without its doors; used as an asynchronous context manager.
 
-    def __init__(self, config: Config) -> None:
+    `source` reads the configuration again, `clock` gives seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        source: Callable[[], Config] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.config = config
-        self.clock = time.monotonic
+        self._source = source
+        self.clock = clock
         self.telemetry = Telemetry(config.server)
         self.routes = RouteTable.build(config)
-        self.queues = {pool.name: AdmissionQueue(pool, self.clock) for pool in self.routes.pools}
+        self._queues: dict[Pool, AdmissionQueue] = {}
+        for pool in self.routes.pools:
+            self._open_line(pool)
         self.is_draining = False
         self.fetcher = Fetcher(config.fetch.allow_hosts)
         section = config.artifacts
@@ -58,9 +79,9 @@ class Runtime:
         await self.artifacts.start()  # first: it may fail, and nothing else is open yet
         self.pictures = PictureLoader(self.config.limits)
         self._upstream = Upstream()
-        self.dispatcher = Dispatcher(self._upstream, self.queues, self.telemetry, self.clock)
-        self._prober = Prober(self.routes.pools, self.telemetry, self._wake)
-        self._prober.start()
+        self.dispatcher = Dispatcher(self._upstream, self._queues, self.telemetry, self.clock)
+        self._prober = Prober(self.telemetry, self._look, self.clock)
+        self._prober.follow(self._queues)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -71,8 +92,73 @@ class Runtime:
         self.fetcher.close()
         await self.artifacts.close()
 
-    def _wake(self, pool: Pool) -> None:
-        self.queues[pool.name].wake()
+    @property
+    def queues(self) -> dict[str, AdmissionQueue]:
+        """Lists the lines of the pools that are in the route table, by name."""
+        return {pool.name: self._queues[pool] for pool in self.routes.pools}
+
+    def _open_line(self, pool: Pool) -> None:
+        self._queues[pool] = AdmissionQueue(pool, self.clock, self.telemetry.shed)
+        pool.on_trip.append(self.telemetry.rested)
+
+    def _look(self, pool: Pool) -> None:
+        """Looks at a line after a probe; a pool that has left the table is dropped when idle."""
+        queue = self._queues.get(pool)
+        if queue is None:
+            return
+        queue.wake()
+        is_idle = not queue.waiting and not any(worker.in_flight for worker in pool.workers)
+        if pool not in self.routes.pools and is_idle:
+            pool.replace(())  # whoever still knows it is told that nobody serves there
+            del self._queues[pool]
+            self._prober.follow(self._queues)
+
+    def reload(self) -> list[str]:
+        """Takes in the configuration as it is now; returns the keys that need a restart.
+
+        What is wrong with it changes nothing. Raises InvalidRequest.
+        """
+        if self._source is None:
+            raise InvalidRequest("this gateway was started without a configuration file")
+        before, config = self.config, self._source()
+        server = before.server.model_copy(
+            update={key: getattr(config.server, key) for key in LIVE_SERVER_KEYS}
+        )
+        fixed = {"server": server, "artifacts": before.artifacts}
+        self.config = config.model_copy(update=fixed)
+        self.routes = self.routes.evolve(self.config)
+        for pool in self.routes.pools:
+            if pool not in self._queues:
+                self._open_line(pool)
+        self.pictures.limits = self.config.limits
+        self.fetcher.rule = HostRule(self.config.fetch.allow_hosts)
+        self.changed()
+        asked = {f"server.{key}" for key, value in config.server if getattr(server, key) != value}
+        asked |= {"artifacts"} if config.artifacts != before.artifacts else set()
+        self.telemetry.reloaded(sorted(asked))
+        return sorted(asked)
+
+    def add_worker(self, pool: str, section: bytes) -> Worker:
+        """Takes a worker into a pool by the JSON of its section.
+
+        Raises NotFound for the pool, InvalidRequest for the section.
+        """
+        try:
+            config = WorkerConfig.model_validate_json(section)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            field = ".".join(map(str, fault["loc"]))
+            text = f"{field or 'the body'}: {fault['msg'].lower()}"
+            raise InvalidRequest(text, param=field or None) from error
+        worker = self.routes.add_worker(pool, config)
+        self.changed()
+        return worker
+
+    def changed(self) -> None:
+        """Looks at everything again after workers came or went."""
+        self._prober.follow(self._queues)
+        for queue in tuple(self._queues.values()):
+            queue.wake()
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
@@ -98,27 +184,33 @@ class Runtime:
                 self._idle.set()
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Turns readiness off and admission away, then lets running work end.
+        """Turns readiness off, after a delay admission too, then lets running work end.
 
         What has not ended within `drain_seconds`, or when `hurry` is set, is cut: those still
         arriving, those in line and those at work are answered with an error.
         """
         self.is_draining = True
-        for queue in self.queues.values():
+        server = self.config.server
+        with suppress(TimeoutError):
+            async with asyncio.timeout(server.drain_delay_seconds):
+                await hurry.wait()
+        for queue in self._queues.values():
             queue.close()
         ends = [asyncio.create_task(event.wait()) for event in (self._idle, hurry)]
-        seconds = self.config.server.drain_seconds
+        seconds = server.drain_seconds
         await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for task in (*ends, *self.arriving):
             task.cancel()
-        for queue in self.queues.values():
+        for queue in self._queues.values():
             queue.dismiss()
         await self.dispatcher.close()
 
     def readiness(self) -> dict[str, Any]:
         """Tells per pool whether it can serve all its tasks, and if not, what is missing."""
         pools = {}
+        now = self.clock()
         for pool in self.routes.pools:
+            pool.look(now)
             reasons = (pool.missing(task) for task in pool.tasks)
             missing = next((reason for reason in reasons if reason is not None), None)
             if self.is_draining:
@@ -127,7 +219,8 @@ class Runtime:
                 "ready": missing is None,
                 "workers": len(pool.workers),
                 "available": sum(
-                    any(worker.is_available(task) for task in pool.tasks) for worker in pool.workers
+                    any(worker.is_available(task, now) for task in pool.tasks)
+                    for worker in pool.workers
                 ),
                 "missing": missing,
             }

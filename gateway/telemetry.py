@@ -12,18 +12,14 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from gateway.metrics import Metrics
 from gateway.routing.outcome import MEANINGS, Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gateway.config import ServerConfig
+    from gateway.errors import GatewayError
     from gateway.record import RequestRecord
-    from gateway.routing.pool import Pool
-
-_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 
 
 class Telemetry:
@@ -31,60 +27,17 @@ class Telemetry:
 
     def __init__(self, server: ServerConfig) -> None:
         self.log: Any = _logger(server)
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "turnout_requests",
-            "Finished requests.",
-            ("route", "task", "pool", "status"),
-            registry=self.registry,
-        )
-        self._request_seconds = Histogram(
-            "turnout_request_seconds",
-            "Time from arrival to answer.",
-            ("route", "task"),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._queue_seconds = Histogram(
-            "turnout_queue_seconds",
-            "Time in the waiting line.",
-            ("pool",),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._attempts = Counter(
-            "turnout_attempts",
-            "Ended attempts, by what was seen.",
-            ("pool", "worker", "outcome", "cause"),
-            registry=self.registry,
-        )
-        self._depth = Gauge(
-            "turnout_queue_depth", "Requests that wait.", ("pool",), registry=self.registry
-        )
-        self._in_flight = Gauge(
-            "turnout_in_flight", "Slots taken.", ("pool", "worker"), registry=self.registry
-        )
-        self._up = Gauge(
-            "turnout_worker_up",
-            "1 while it may be given work.",
-            ("pool", "worker"),
-            registry=self.registry,
-        )
-        self._unable = Gauge(
-            "turnout_worker_text_only",
-            "1 for a worker that says or showed that it cannot do a task of its pool.",
-            ("pool", "worker"),
-            registry=self.registry,
-        )
+        self.metrics = Metrics()
 
     def request_ended(self, record: RequestRecord, now: float) -> None:
         """Writes the one line and the metrics of a request."""
         seconds = now - record.started
         task, pool = record.task or "none", record.pool or "none"
-        self._requests.labels(record.route, task, pool, str(record.status)).inc()
-        self._request_seconds.labels(record.route, task).observe(seconds)
+        metrics = self.metrics
+        metrics.requests.labels(record.route, task, pool, str(record.status)).inc()
+        metrics.request_seconds.labels(record.route, task).observe(seconds)
         if record.pool is not None:
-            self._queue_seconds.labels(pool).observe(record.queue_seconds)
+            metrics.queue_seconds.labels(pool).observe(record.queue_seconds)
         fields: dict[str, Any] = {
             "id": record.id,
             "method": record.method,
@@ -112,7 +65,9 @@ class Telemetry:
         """Counts an attempt, and logs one that failed."""
         assert attempt.cause is not None
         outcome = MEANINGS[attempt.cause].outcome.value
-        self._attempts.labels(attempt.pool, attempt.worker, outcome, attempt.cause.value).inc()
+        self.metrics.attempts.labels(
+            attempt.pool, attempt.worker, outcome, attempt.cause.value
+        ).inc()
         if outcome != "answered":
             self.log.warning(
                 "attempt",
@@ -136,17 +91,27 @@ class Telemetry:
         """
         self.log.error("fault", where=where, id=request_id, trace=_trace(error))
 
-    def scrape(self, lines: Iterable[tuple[Pool, int]]) -> bytes:
-        """Returns the metrics in Prometheus' text form; `lines` are pools and who waits there."""
-        for pool, waiting in lines:
-            self._depth.labels(pool.name).set(waiting)
-            for worker in pool.workers:
-                labels = (pool.name, worker.name)
-                self._in_flight.labels(*labels).set(worker.in_flight)
-                self._up.labels(*labels).set(worker.health.is_up)
-                is_able = all(map(worker.is_able, pool.tasks))
-                self._unable.labels(*labels).set(not is_able)
-        return generate_latest(self.registry)
+    def answered(self, pool: str, *, is_on_time: bool) -> None:
+        """Counts an answer as on time or late."""
+        self.metrics.slo.labels(pool, "yes" if is_on_time else "no").inc()
+
+    def shed(self, pool: str, error: GatewayError) -> None:
+        """Counts a request that was refused at the line."""
+        self.metrics.shed.labels(pool, error.code).inc()
+
+    def resend_denied(self, pool: str) -> None:
+        """Counts a request that was not sent again for want of budget."""
+        self.metrics.resends_denied.labels(pool).inc()
+
+    def rested(self, pool: str, worker: str, reason: str) -> None:
+        """Counts and logs that a worker (empty: the whole pool) gets no work for a while."""
+        self.metrics.rests.labels(pool, worker or "all", reason).inc()
+        self.log.warning("rest", pool=pool, worker=worker or "all", reason=reason)
+
+    def reloaded(self, needs_restart: list[str]) -> None:
+        """Logs that another configuration holds, and what of it only holds after a restart."""
+        tell = self.log.warning if needs_restart else self.log.info
+        tell("reloaded", needs_restart=needs_restart)
 
 
 def _trace(error: BaseException) -> list[str]:

@@ -13,6 +13,7 @@ DEFAULTS = [
     ("server.port", 8000),
     ("server.admin_host", "127.0.0.1"),
     ("server.admin_port", 8001),
+    ("server.drain_delay_seconds", 0),
     ("server.drain_seconds", 30),
     ("server.cors_origins", ()),
     ("server.log_level", "info"),
@@ -44,9 +45,13 @@ DEFAULTS = [
     ("pools.p.deadline_seconds", 600),
     ("pools.p.connect_seconds", 3),
     ("pools.p.probe_seconds", 5),
+    ("pools.p.order", "on_time"),
+    ("pools.p.slo_factor", 3),
+    ("pools.p.balance", "least_expected_work"),
     ("pools.w.workers.0.capacity", 1),
     ("pools.w.workers.0.name", ""),
     ("pools.w.workers.0.stops_on_disconnect", False),
+    ("pools.w.workers.0.tasks", None),
 ]
 
 SHORTEST = """

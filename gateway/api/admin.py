@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 
 from gateway.api.depends import RuntimeDep
 from gateway.api.openapi import json_of, reading_route
+from gateway.routing.worker import Worker
 
 router = APIRouter()
 
@@ -18,34 +19,54 @@ router = APIRouter()
 )
 async def metrics(runtime: RuntimeDep) -> Response:
     """Renders the metrics in Prometheus' text form."""
-    lines = ((queue.pool, queue.waiting) for queue in runtime.queues.values())
-    content = runtime.telemetry.scrape(lines)
+    lines = (queue.line for queue in runtime.queues.values())
+    content = runtime.telemetry.metrics.scrape(lines, runtime.clock())
     return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/admin/pools", openapi_extra=reading_route("admin", {"200": json_of("Pools")}))
 async def pools(runtime: RuntimeDep) -> dict[str, Any]:
     """Tells who waits where, and how each worker is."""
+    now = runtime.clock()
+    readiness = runtime.readiness()["pools"]
     return {
         name: {
-            "missing": runtime.readiness()["pools"][name]["missing"],
+            "missing": readiness[name]["missing"],
             "tasks": [task.value for task in queue.pool.tasks],
             "waiting": queue.waiting,
             "queue_limit": queue.pool.config.queue_limit,
+            "expected_wait_seconds": round(queue.line.drain_seconds(now), 3),
+            "circuit": queue.pool.circuit.state.value,
             "encoder": queue.pool.encoder.state.value if queue.pool.encoder else None,
-            "workers": [
+            "workers": [worker_state(worker) for worker in queue.pool.workers],
+            "line": [
                 {
-                    "name": worker.name,
-                    "health": worker.health.state.value,
-                    "capacity": worker.capacity,
-                    "in_flight": worker.in_flight,
-                    "tasks": sorted(task.value for task in worker.reported_tasks)
-                    if worker.reported_tasks is not None
-                    else None,
-                    "text_only": worker.is_blind,
+                    "id": ticket.id,
+                    "task": ticket.task.value,
+                    "position": position,
+                    "waited_seconds": round(now - ticket.arrived, 3),
+                    "expected_wait_seconds": round(wait, 3),
+                    "predicted_seconds": round(ticket.predicted, 3),
                 }
-                for worker in queue.pool.workers
+                for position, (ticket, wait) in enumerate(queue.line.waits(now).items(), 1)
             ],
         }
         for name, queue in runtime.queues.items()
+    }
+
+
+def worker_state(worker: Worker) -> dict[str, Any]:
+    """Tells how one worker stands."""
+    tasks = worker.capability.reported
+    return {
+        "name": worker.name,
+        "state": worker.state,
+        "health": worker.health.state.value,
+        "breaker": worker.breaker.state.value,
+        "reason": worker.breaker.reason or None,
+        "capacity": worker.capacity,
+        "in_flight": worker.in_flight,
+        "pace": round(worker.pace, 2),
+        "tasks": None if tasks is None else sorted(task.value for task in tasks),
+        "text_only": worker.capability.is_blind,
     }

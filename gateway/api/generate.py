@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from gateway.api.artifacts import base_url
 from gateway.api.depends import RecordDep, RuntimeDep
+from gateway.api.headers import DEADLINE
 from gateway.api.openapi import json_of, picture_route, pictures
 from gateway.api.responses import (
     accepted_picture,
@@ -19,14 +21,16 @@ from gateway.api.responses import (
     generate_response,
     picture_response,
 )
-from gateway.errors import SlowUpload
+from gateway.errors import InvalidRequest, SlowUpload
 from gateway.record import RequestRecord, Trace
+from gateway.routing.caller import CREDENTIALS, Caller, identify
 from gateway.routing.cost import cost_of
 from gateway.routing.inspection import Face, inspect
 from gateway.routing.places import fitting
-from gateway.routing.request import Deadline, ImageRequest
+from gateway.routing.request import ImageRequest, digest_of
 from gateway.routing.size import painted_size, result_size
-from gateway.transport.dispatch import Errand
+from gateway.routing.ticket import Ticket
+from gateway.transport.errand import Errand
 from gateway.transport.intake import read_payload
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ router = APIRouter()
 SEEDS = 2**32
 TRACE_HEADERS = ("traceparent", "tracestate")
 UPLOAD_SECONDS = 600.0
+SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +103,60 @@ async def produce(
             sources=(),
             images=images,
             size=(size := result_size(request.size, images, model)),
-            seed=secrets.randbelow(SEEDS) if request.seed is None else request.seed,
         )
-        cost = cost_of(request, painted_size(size, model))
+        digest = digest_of(request)  # before a seed is drawn: a repeat has the same content
+        if request.seed is None:
+            request = dataclasses.replace(request, seed=secrets.randbelow(SEEDS))
+        cost = cost_of(request, painted := painted_size(size, model))
         record.seed = request.seed
         record.ar_tokens, record.pixel_steps = cost.ar_tokens, cost.pixel_steps
     with runtime.work():
         # 4. The pools that may serve the task.
         choices = runtime.routes.choices(request.task)
-        deadline = Deadline(record.started + choices[0].config.deadline_seconds)
+        ticket = Ticket(
+            task=request.task,
+            cost=cost,
+            arrived=record.started,
+            deadline=record.started + seconds_allowed(http, choices[0].config.deadline_seconds),
+            caller=caller_of(http),
+            shape=f"{painted} {request.num_inference_steps} {request.guidance_scale}",
+            digest=digest,
+            id=record.id,
+        )
         # 5. The pictures, one run each.
         headers = {"x-request-id": record.id} | {
             name: value for name in TRACE_HEADERS if (value := http.headers.get(name))
         }
         record.traces = [Trace() for _ in range(request.n)]
         errands = [
-            Errand(single, model, choices, deadline, headers, record, trace)
+            Errand(single, model, choices, ticket, headers, record, trace)
             for single, trace in zip(singles(request), record.traces, strict=True)
         ]
         answers = await runtime.dispatcher.run_all(errands)
     return Produced(request, tuple(answers), kind is not None)
+
+
+def seconds_allowed(http: Request, limit: float) -> float:
+    """Returns the time that a request may take: the pool's, or less where its header says so.
+
+    Raises InvalidRequest for a header that is no number of seconds.
+    """
+    said = http.headers.get(DEADLINE)
+    if said is None:
+        return limit
+    if not SECONDS.fullmatch(said) or not float(said):
+        raise InvalidRequest(
+            f"the header '{DEADLINE}' has to be a number of seconds above 0, as 30 or 2.5",
+            param=DEADLINE,
+        )
+    return min(limit, float(said))
+
+
+def caller_of(http: Request) -> Caller:
+    """Tells who asks, by the first credential among the headers, else by the address."""
+    credentials = (http.headers.get(name) for name in CREDENTIALS)
+    address = http.client.host if http.client else "unknown"
+    return identify(next(filter(None, credentials), None), address)
 
 
 async def _body(http: Request, runtime: Runtime) -> Payload:

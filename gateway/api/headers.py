@@ -54,6 +54,9 @@ HEADERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 
+DEADLINE: Final = "x-turnout-deadline-seconds"
+DEADLINE_PATTERN: Final = r"^[0-9]{0,6}[1-9](\.[0-9]{1,6})?$"
+TOKEN: Final = r"^[!-~]{1,128}$"
 MAYBE: Final = ("x-turnout-ignored", "x-turnout-warning")
 
 
@@ -61,6 +64,26 @@ def headers(*required: str, maybe: tuple[str, ...] = ()) -> dict[str, Any]:
     """Describes the headers of a response: the request id, those required, and those possible."""
     sure = {name: _header(name) | {"required": True} for name in ("x-request-id", *required)}
     return sure | {name: {"$ref": f"#/components/headers/{name}"} for name in maybe}
+
+
+def request_headers() -> list[dict[str, Any]]:
+    """Describes the headers that a picture request may bring along."""
+    passed = dict.fromkeys(
+        ("x-request-id", "traceparent", "tracestate"), "Passed on to the workers."
+    )
+    limit = {DEADLINE: "Seconds in which the answer is wanted, if fewer than the pool's deadline."}
+    return [
+        {
+            "name": name,
+            "in": "header",
+            "description": text,
+            "schema": {
+                "type": "string",
+                "pattern": DEADLINE_PATTERN if name == DEADLINE else TOKEN,
+            },
+        }
+        for name, text in (passed | limit).items()
+    ]
 
 
 def possible_headers() -> dict[str, Any]:

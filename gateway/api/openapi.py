@@ -13,12 +13,13 @@ from fastapi.routing import APIRoute
 from gateway.api.answers import PICTURE_TYPES, answer_schemas
 from gateway.api.bodies import request_schemas
 from gateway.api.examples import add_examples
-from gateway.api.headers import MAYBE, SERVED, headers, possible_headers
+from gateway.api.headers import MAYBE, SERVED, headers, possible_headers, request_headers
 from gateway.api.schemas import Schema, ref
 from gateway.errors import (
     LEAVES,
     CapacityError,
     GatewayError,
+    InvalidRequest,
     MethodNotAllowed,
     NotFound,
     OutOfMemory,
@@ -128,7 +129,7 @@ def picture_route(
     without = tuple(code for code in NotFound.codes if code not in missing) + no_code
     return {
         "tags": ["pictures"],
-        "parameters": [*map(_told, ("x-request-id", "traceparent", "tracestate")), *parameters],
+        "parameters": [*request_headers(), *parameters],
         "requestBody": {"required": True, "content": content},
         "responses": {"200": ok, **errors(*leaves, without=without, maybe=(*SERVED, *MAYBE))},
     }
@@ -156,6 +157,20 @@ def reading_route(
     without = tuple(code for code in NotFound.codes if code not in codes)
     responses |= errors(NotFound, GatewayError, without=without)
     return {"tags": [tag], "parameters": list(parameters), "responses": responses}
+
+
+def acting_route(
+    answer: str, *parameters: dict[str, Any], status: str = "200", body: str | None = None
+) -> dict[str, Any]:
+    """Describes a route by which an operator changes something: the schemas of both bodies."""
+    ok = {"description": "It is done.", "headers": headers(), "content": json_of(answer)}
+    leaves = (InvalidRequest, *([NotFound] if parameters else []), GatewayError)
+    without = (*InvalidRequest.codes[1:], *(code for code in NotFound.codes if code not in NOTHING))
+    route: dict[str, Any] = {"tags": ["admin"], "parameters": list(parameters)}
+    if body is not None:
+        content = {"application/json": {"schema": ref(body)}}
+        route["requestBody"] = {"required": True, "content": content}
+    return route | {"responses": {status: ok, **errors(*leaves, without=without)}}
 
 
 def errors(
@@ -211,13 +226,3 @@ def path_parameter(name: str, schema: Schema, text: str) -> dict[str, Any]:
 def query_parameter(name: str, text: str) -> dict[str, Any]:
     """Describes a part of a query."""
     return {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-
-
-def _told(name: str) -> dict[str, Any]:
-    """Describes a request header that is passed on to the workers."""
-    return {
-        "name": name,
-        "in": "header",
-        "description": "Passed on to the workers.",
-        "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
-    }

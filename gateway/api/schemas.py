@@ -204,3 +204,23 @@ def image_schemas(runtime: Runtime) -> dict[str, Schema]:
 def ref(name: str) -> Schema:
     """Points to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def closed(*optional: str, **members: Schema) -> Schema:
+    """Builds an object with exactly these members."""
+    return {
+        "type": "object",
+        "properties": members,
+        "required": [name for name in members if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def count() -> Schema:
+    """Describes a count."""
+    return {"type": "integer", "minimum": 0}
+
+
+def seconds() -> Schema:
+    """Describes a time in seconds."""
+    return {"type": "number", "minimum": 0}

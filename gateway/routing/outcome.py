@@ -45,29 +45,34 @@ class Meaning(NamedTuple):
     outcome: Outcome
     may_resend: bool
     is_ill: bool
+    """Whether the worker is out until it answers a probe."""
+    is_failure: bool
+    """Whether it counts towards resting the worker."""
+    breaks: bool
+    """Whether the request may have broken the worker."""
 
 
 MEANINGS: Final = MappingProxyType(
     {
-        #                          outcome             resend  the worker is ill
-        Cause.ANSWER: Meaning(Outcome.ANSWERED, False, False),
+        #                          outcome             resend  ill    failure breaks
+        Cause.ANSWER: Meaning(Outcome.ANSWERED, False, False, False, False),
         # No connection came about, so nothing was read.
-        Cause.UNREACHABLE: Meaning(Outcome.REFUSED, True, True),
+        Cause.UNREACHABLE: Meaning(Outcome.REFUSED, True, True, False, False),
         # The worker itself says 429 or 503, and does not say that work had started.
-        Cause.BUSY: Meaning(Outcome.REFUSED, True, False),
+        Cause.BUSY: Meaning(Outcome.REFUSED, True, False, False, False),
         # The external-encoder refusal comes before any work; it tells of our table, not of health.
-        Cause.TEXT_ONLY: Meaning(Outcome.REFUSED, True, False),
+        Cause.TEXT_ONLY: Meaning(Outcome.REFUSED, True, False, False, False),
         # A 400 of the worker is the caller's fault, and would be the same anywhere.
-        Cause.REJECTED: Meaning(Outcome.REFUSED, False, False),
+        Cause.REJECTED: Meaning(Outcome.REFUSED, False, False, False, False),
         # From here on the worker may have begun, and a second run would be paid for twice.
-        Cause.LOST: Meaning(Outcome.BROKEN, False, True),
-        Cause.BAD_STATUS: Meaning(Outcome.BROKEN, False, False),
-        Cause.OUT_OF_MEMORY: Meaning(Outcome.BROKEN, False, False),
-        Cause.RUBBISH: Meaning(Outcome.BROKEN, False, False),
-        Cause.DEADLINE: Meaning(Outcome.TIMED_OUT, False, False),
+        Cause.LOST: Meaning(Outcome.BROKEN, False, True, True, True),
+        Cause.BAD_STATUS: Meaning(Outcome.BROKEN, False, False, True, False),
+        Cause.OUT_OF_MEMORY: Meaning(Outcome.BROKEN, False, False, True, False),
+        Cause.RUBBISH: Meaning(Outcome.BROKEN, False, False, True, False),
+        Cause.DEADLINE: Meaning(Outcome.TIMED_OUT, False, False, False, False),
         # Silent for a whole further deadline after its caller had given up.
-        Cause.HUNG: Meaning(Outcome.TIMED_OUT, False, True),
-        Cause.CLIENT_LEFT: Meaning(Outcome.ABANDONED, False, False),
+        Cause.HUNG: Meaning(Outcome.TIMED_OUT, False, True, True, True),
+        Cause.CLIENT_LEFT: Meaning(Outcome.ABANDONED, False, False, False, False),
     }
 )
 
@@ -82,6 +87,8 @@ class Attempt:
     started: float
     ended: float | None = None
     cause: Cause | None = None
+    counts_tokens: bool = False
+    """Whether its answer tells how many tokens were decoded."""
     given_up: Cause | None = None
     """Why the caller stopped waiting while the worker went on."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,6 +54,8 @@ class InputImage:
     format: str
     width: int
     height: int
+    digest: str = ""
+    """Hash of the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,16 @@ class ImageRequest:
     ignored: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """Is the moment by which the answer is due, on the same clock as `now`, in seconds."""
-
-    at: float
-
-    def remaining(self, now: float) -> float:
-        """Tells the seconds that are left, never below zero."""
-        return max(0.0, self.at - now)
+def digest_of(request: ImageRequest) -> str:
+    """Returns a hash that is equal for requests with the same content, pictures included."""
+    content = (
+        request.prompt,
+        request.negative_prompt,
+        request.model,
+        str(request.size),
+        request.seed,
+        request.num_inference_steps,
+        request.guidance_scale,
+        *(image.digest for image in request.images),
+    )
+    return hashlib.sha256(repr(content).encode("utf-8", "replace")).hexdigest()

@@ -1,47 +1,40 @@
-"""The waiting line of one pool: bounded, first come first served, and it hands out leases.
+"""The waiting line of one pool with those who wait in it: futures around `routing.line`.
 
-Decide, then act: `_assign` is synchronous, looks at line and pool, and gives what is free.
+Decide, then act: `_assign` is synchronous, asks the line who is next, and hands out what it says.
 Whoever waits holds a future; a waiter that is cancelled leaves no trace.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from gateway.errors import DeadlineExceeded, Draining, QueueFull
+from gateway.errors import DeadlineExceeded, Draining, GatewayError, NoWorker, QueueFull
+from gateway.routing.line import Line
 from gateway.routing.outcome import Attempt, Cause
 from gateway.routing.routes import no_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from gateway.routing.pool import Lease, Pool
-    from gateway.routing.request import Deadline, Task
-    from gateway.routing.worker import Worker
-
-RETRY_AFTER_FULL_SECONDS: Final = 10.0
-
-
-class Waiter:
-    """Is one request in the line."""
-
-    __slots__ = ("future", "number", "task", "without")
-
-    def __init__(self, task: Task, number: int, without: Collection[Worker]) -> None:
-        self.task = task
-        self.number = number
-        self.without = without
-        self.future: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+    from gateway.routing.ticket import Ticket
 
 
 class AdmissionQueue:
     """Is the line before one pool; `clock` gives monotonic seconds."""
 
-    def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Callable[[], float],
+        refused: Callable[[str, GatewayError], None] = lambda pool, error: None,
+    ) -> None:
         self.pool = pool
+        self.line = Line(pool)
         self._clock = clock
-        self._line: list[Waiter] = []
+        self._refused = refused
+        self._futures: dict[Ticket, asyncio.Future[Lease]] = {}
         self._is_closed = False
         pool.on_end.append(self._on_end)
 
@@ -51,7 +44,13 @@ class AdmissionQueue:
     @property
     def waiting(self) -> int:
         """Tells how many requests wait."""
-        return len(self._line)
+        return len(self.line.tickets)
+
+    def has_room(self, ticket: Ticket) -> bool:
+        """Tells whether a ticket would be served at once."""
+        now = self._clock()
+        self.pool.look(now)
+        return not (self._is_closed or self.line.tickets) and bool(self.pool.free(ticket, now))
 
     def close(self) -> None:
         """Takes no new request; those that wait keep their places."""
@@ -59,69 +58,84 @@ class AdmissionQueue:
 
     def dismiss(self) -> None:
         """Sends away everybody who waits."""
-        for waiter in self._line:
-            if not waiter.future.done():
-                waiter.future.set_exception(_draining())
-        self._line.clear()
+        for ticket in tuple(self.line.tickets):
+            self._dismiss(ticket, _draining())
 
-    async def lease(
-        self,
-        task: Task,
-        deadline: Deadline,
-        number: int = 1,
-        without: Collection[Worker] = (),
-        *,
-        is_admitted: bool = False,
-    ) -> Lease:
-        """Waits for a slot on a worker that is not left out.
+    async def lease(self, ticket: Ticket, *, is_admitted: bool = False) -> Lease:
+        """Waits for a slot on a worker that the ticket does not leave out.
 
-        A repeated attempt (number above 1) goes to the head of the line. What belongs to an
-        admitted request is refused neither for the line's length nor for a drain.
-        Raises QueueFull, NoWorker, Draining, or DeadlineExceeded.
+        What belongs to an admitted request, and what is sent again, is refused neither for the
+        line's length nor for a drain. Raises QueueFull, NoWorker, Draining, or DeadlineExceeded.
         """
-        is_admitted = is_admitted or number > 1
-        if not is_admitted and self._is_closed:
-            raise _draining()
-        if not deadline.remaining(self._clock()):
-            raise self._too_late()
-        if (reason := self.pool.missing(task, without)) is not None:
-            raise no_worker(task, reason)
-        waiter = Waiter(task, number, without)
-        self._line.insert(0 if number > 1 else len(self._line), waiter)
-        self._assign()
-        is_over = self.waiting > self.pool.config.queue_limit
-        if is_over and not is_admitted and not waiter.future.done():
-            self._line.remove(waiter)
-            raise QueueFull(
-                f"all {self.pool.config.queue_limit} waiting places of pool '{self.pool.name}' "
-                "are taken; try again later",
-                retry_after=RETRY_AFTER_FULL_SECONDS,
-            )
-        return await self._wait(waiter, deadline)
-
-    async def _wait(self, waiter: Waiter, deadline: Deadline) -> Lease:
+        now = self._clock()
+        is_admitted = is_admitted or ticket.number > 1
         try:
-            async with asyncio.timeout(deadline.remaining(self._clock())):
-                return await waiter.future
-        except TimeoutError:
-            self._leave(waiter)
-            raise self._too_late() from None
-        except BaseException:
-            self._leave(waiter)
+            if not is_admitted and self._is_closed:
+                raise _draining()
+            self.pool.look(now)
+            if (reason := self.pool.missing(ticket.task, ticket.without)) is not None:
+                raise self._no_worker(ticket, reason)
+            if now + self.pool.least(ticket) >= ticket.deadline:
+                raise self._too_late(ticket, now)
+            self.line.join(ticket)
+            self._futures[ticket] = asyncio.get_running_loop().create_future()
+            self._assign()
+            if not self._futures[ticket].done():
+                self._hold_to_limits(ticket, now, is_admitted=is_admitted)
+            return await self._wait(ticket)
+        except GatewayError as error:
+            self._refused(self.pool.name, error)
             raise
+        finally:
+            self._leave(ticket)
 
-    def _too_late(self) -> DeadlineExceeded:
+    def _hold_to_limits(self, ticket: Ticket, now: float, *, is_admitted: bool) -> None:
+        """Raises QueueFull or DeadlineExceeded for one that may not wait, or would in vain."""
+        limit = self.pool.config.queue_limit
+        if self.waiting > limit and not is_admitted:
+            self.line.leave(ticket)
+            raise QueueFull(
+                f"all {limit} waiting places of pool '{self.pool.name}' are taken; try again later",
+                retry_after=self.line.drain_seconds(now),
+            )
+        if not self.line.can_be_met(ticket, now):
+            raise self._too_late(ticket, now)
+
+    def _too_late(self, ticket: Ticket, now: float) -> DeadlineExceeded:
+        wait = self.line.waits(now).get(ticket, 0.0) + self.pool.predict(ticket)
         return DeadlineExceeded(
-            f"no worker of pool '{self.pool.name}' became free within the deadline"
+            f"this would be done in about {wait:.0f} seconds, and its deadline is in "
+            f"{max(0.0, ticket.deadline - now):.0f}; allow more time, or ask for a smaller size "
+            "or fewer steps"
         )
 
-    def _leave(self, waiter: Waiter) -> None:
+    async def _wait(self, ticket: Ticket) -> Lease:
+        """Waits for the lease, as long as it may still be of use. Raises DeadlineExceeded."""
+        left = ticket.deadline - self.pool.least(ticket) - self._clock()
+        future = self._futures[ticket]
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                lease = await future
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"no worker of pool '{self.pool.name}' became free within the deadline"
+            ) from None
+        del self._futures[ticket]  # from here on the lease is the caller's
+        return lease
+
+    def _leave(self, ticket: Ticket) -> None:
         """Takes a waiter out; a lease that it was given and did not see goes back."""
-        if waiter in self._line:
-            self._line.remove(waiter)
-        future = waiter.future
-        if future.done() and not future.cancelled() and future.exception() is None:
+        self.line.leave(ticket)
+        future = self._futures.pop(ticket, None)
+        if future is None or not future.done() or future.cancelled():
+            return
+        if future.exception() is None:
             future.result().end(Cause.CLIENT_LEFT, self._clock())
+
+    def _dismiss(self, ticket: Ticket, error: GatewayError) -> None:
+        self.line.leave(ticket)
+        if not self._futures[ticket].done():
+            self._futures[ticket].set_exception(error)
 
     def wake(self) -> None:
         """Looks at the line again, after a worker has become free, well, or ill."""
@@ -131,18 +145,17 @@ class AdmissionQueue:
         self._assign()
 
     def _assign(self) -> None:
-        """Gives free slots to those who wait, in order; tells those whom nobody can serve."""
-        for waiter in tuple(self._line):
-            if waiter.future.done():
-                self._line.remove(waiter)
-            elif (reason := self.pool.missing(waiter.task, waiter.without)) is not None:
-                self._line.remove(waiter)
-                waiter.future.set_exception(no_worker(waiter.task, reason))
-            else:
-                lease = self.pool.take(waiter.task, waiter.number, self._clock(), waiter.without)
-                if lease is not None:
-                    self._line.remove(waiter)
-                    waiter.future.set_result(lease)
+        """Gives free slots to those who are next, and tells those whom nobody can serve."""
+        for ticket in tuple(self.line.tickets):
+            if self._futures[ticket].done():  # cancelled, and not run since
+                self.line.leave(ticket)
+        for lease in self.line.assign(self._clock()):
+            self._futures[lease.ticket].set_result(lease)
+        for ticket, reason in self.line.unserved():
+            self._dismiss(ticket, self._no_worker(ticket, reason))
+
+    def _no_worker(self, ticket: Ticket, reason: str) -> NoWorker:
+        return no_worker(ticket.task, reason, self.pool.retry_after(self._clock()))
 
 
 def _draining() -> Draining:

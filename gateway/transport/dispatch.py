@@ -7,49 +7,25 @@ ends the wait but not the call, and the slot stays taken until the worker has re
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from gateway.errors import (
-    BadAnswer,
-    DeadlineExceeded,
-    GatewayError,
-    InvalidRequest,
-    NoWorker,
-    OutOfMemory,
-)
+from gateway.errors import BadAnswer, NoWorker, QueueFull
 from gateway.routing.outcome import MEANINGS, Cause
-from gateway.routing.routes import choose
+from gateway.routing.routes import choose, no_worker
+from gateway.transport.errand import error_of, worst
 from gateway.transport.upstream import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.config import ModelConfig
-    from gateway.record import RequestRecord, Trace
     from gateway.routing.pool import Lease, Pool
-    from gateway.routing.request import Deadline, ImageRequest
     from gateway.routing.worker import Worker
     from gateway.telemetry import Telemetry
     from gateway.transport.admission import AdmissionQueue
+    from gateway.transport.errand import Errand
     from gateway.transport.upstream import Answer, Upstream
-
-RETRY_AFTER_MEMORY_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Errand:
-    """Is what stays the same over all attempts of one picture."""
-
-    request: ImageRequest
-    model: ModelConfig
-    choices: tuple[Pool, ...]
-    deadline: Deadline
-    headers: Mapping[str, str]
-    record: RequestRecord
-    trace: Trace
 
 
 class Dispatcher:
@@ -58,7 +34,7 @@ class Dispatcher:
     def __init__(
         self,
         upstream: Upstream,
-        queues: Mapping[str, AdmissionQueue],
+        queues: Mapping[Pool, AdmissionQueue],
         telemetry: Telemetry,
         clock: Callable[[], float],
     ) -> None:
@@ -81,7 +57,7 @@ class Dispatcher:
                 runs = [group.create_task(self.run(first, lease))]
                 runs += [group.create_task(self.run(errand, is_admitted=True)) for errand in others]
         except BaseExceptionGroup as failures:
-            raise _worst(failures, errands) from failures
+            raise worst(failures, errands) from failures
         return [run.result() for run in runs]
 
     async def run(
@@ -102,7 +78,7 @@ class Dispatcher:
                 answer = await self._attempt(lease, errand)
             except Failure as failure:
                 if not MEANINGS[failure.cause].may_resend:
-                    raise _error(failure, lease.pool) from failure
+                    raise error_of(failure, errand, self._expected_wait(lease.pool)) from failure
                 trace.is_begun = False
                 left_out.append(lease.worker)
                 lease = None
@@ -111,24 +87,49 @@ class Dispatcher:
                 return answer
         raise AssertionError("unreachable")
 
+    def _spend(self, pool: Pool, errand: Errand) -> None:
+        """Takes a resend out of the pool's budget. Raises NoWorker where it is used up."""
+        if not pool.budget.spend(self._clock()):
+            self._telemetry.resend_denied(pool.name)
+            reason = f"many workers of pool '{pool.name}' refuse, so nothing is sent again"
+            raise no_worker(errand.request.task, reason, pool.retry_after(self._clock()))
+
+    def _expected_wait(self, pool: Pool) -> float:
+        queue = self._queues.get(pool)
+        return queue.line.drain_seconds(self._clock()) if queue is not None else 0.0
+
     async def _lease(
         self, errand: Errand, number: int, left_out: list[Worker], *, is_admitted: bool = False
     ) -> Lease:
-        """Waits in the line of the first pool that can serve, and in the next if that fails it."""
+        """Waits in the line of the first pool that can serve, and in the next if that fails it.
+
+        Where the line is full, another pool that lists the task and has a slot free takes it.
+        """
         record, task = errand.record, errand.request.task
         asked = self._clock()
+        may_send = number == 1
         try:
             while True:
                 record.pool = record.pool or errand.choices[0].name
-                pool = choose(errand.choices, task, left_out)
+                pool = choose(errand.choices, task, self._clock(), left_out)
+                if not may_send:
+                    self._spend(pool, errand)
+                    may_send = True
+                ticket = errand.ticket_for(pool, number, left_out)
                 record.pool = pool.name
                 try:
-                    return await self._queues[pool.name].lease(
-                        task, errand.deadline, number, left_out, is_admitted=is_admitted
-                    )
+                    return await self._queues[pool].lease(ticket, is_admitted=is_admitted)
                 except NoWorker:
                     if pool.missing(task, left_out) is None:
                         raise
+                except QueueFull:
+                    for other in errand.choices:
+                        spilled = errand.ticket_for(other, number, left_out)
+                        queue = self._queues.get(other)
+                        if other is not pool and queue is not None and queue.has_room(spilled):
+                            record.pool = other.name
+                            return await queue.lease(spilled)
+                    raise
         finally:
             errand.trace.queue_seconds += self._clock() - asked
 
@@ -137,7 +138,7 @@ class Dispatcher:
         self._calls.add(call)
         call.add_done_callback(partial(self._forget, lease))
         try:
-            await asyncio.wait({call}, timeout=errand.deadline.remaining(self._clock()))
+            await asyncio.wait({call}, timeout=self._left(errand))
         except asyncio.CancelledError:
             _give_up(lease, call, Cause.CLIENT_LEFT)
             raise
@@ -152,7 +153,7 @@ class Dispatcher:
 
     async def _call(self, lease: Lease, errand: Errand) -> Answer:
         config = lease.pool.config
-        limit = errand.deadline.remaining(self._clock()) + config.deadline_seconds
+        limit = self._left(errand) + config.deadline_seconds
         cause, detail = Cause.CLIENT_LEFT, ""
         try:
             async with asyncio.timeout(limit):
@@ -164,9 +165,13 @@ class Dispatcher:
                     config.connect_seconds,
                 )
             cause = Cause.ANSWER
+            lease.attempt.counts_tokens = answer.usage is not None
             return answer
         except Failure as failure:
             cause, detail = failure.cause, failure.detail
+            if failure.is_bare and self._is_refusal(lease):
+                cause = Cause.TEXT_ONLY
+                raise Failure(cause, detail) from None
             raise
         except TimeoutError:
             cause = Cause.HUNG
@@ -180,6 +185,18 @@ class Dispatcher:
                 name = lease.worker.name
                 self._telemetry.health_changed(lease.pool.name, name, False, cause.value)
             self._telemetry.attempt_ended(lease.attempt, errand.record.id, detail)
+            if cause is Cause.ANSWER:
+                is_on_time = self._clock() <= lease.ticket.due
+                self._telemetry.answered(lease.pool.name, is_on_time=is_on_time)
+
+    def _left(self, errand: Errand) -> float:
+        return max(0.0, errand.ticket.deadline - self._clock())
+
+    def _is_refusal(self, lease: Lease) -> bool:
+        """Tells whether a bare failure is how this worker says that it sees no pictures."""
+        seconds = self._clock() - lease.attempt.started
+        ticket = lease.ticket
+        return lease.worker.capability.refused(ticket.task, seconds, ticket.digest)
 
     def _forget(self, lease: Lease, call: asyncio.Task[Answer]) -> None:
         self._calls.discard(call)
@@ -201,41 +218,3 @@ def _give_up(lease: Lease, call: asyncio.Task[Answer], cause: Cause) -> None:
     lease.attempt.given_up = cause
     if lease.worker.stops_on_disconnect:
         call.cancel()
-
-
-def _worst(failures: BaseExceptionGroup[BaseException], errands: Sequence[Errand]) -> BaseException:
-    """Picks the error to tell: a fault of ours, else one after which work may have run.
-
-    Where others of several pictures have begun, "come back later" would be the wrong advice.
-    """
-    errors = failures.exceptions
-    if faults := [error for error in errors if not isinstance(error, GatewayError)]:
-        return faults[0]
-    known = [error for error in errors if isinstance(error, GatewayError)]
-    worst = min(known, key=lambda error: error.resend_safe)
-    has_begun = len(errands) > 1 and any(errand.trace.is_begun for errand in errands)
-    if has_begun and worst.retry_after is not None:
-        return BadAnswer(f"one of {len(errands)} pictures failed when others had begun: {worst}")
-    return worst
-
-
-def _error(failure: Failure, pool: Pool) -> GatewayError:
-    if failure.cause is Cause.REJECTED:
-        return InvalidRequest(
-            "the worker's model cannot take this request; most often its size is out of range, "
-            "else the prompt is too long or an input image unusable"
-        )
-    if failure.cause is Cause.OUT_OF_MEMORY:
-        return OutOfMemory(
-            "the worker ran out of memory; ask for a smaller size or try again later",
-            retry_after=RETRY_AFTER_MEMORY_SECONDS,
-        )
-    if failure.cause in (Cause.DEADLINE, Cause.HUNG):
-        seconds = pool.config.deadline_seconds
-        return DeadlineExceeded(
-            f"no answer within {seconds:g} seconds; ask for fewer steps, fewer "
-            "pictures or a smaller size"
-        )
-    return BadAnswer(
-        "the worker did not give a usable answer; the work may have run, so it was not sent again"
-    )

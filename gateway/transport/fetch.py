@@ -72,7 +72,7 @@ class Fetcher:
         resolve: Callable[[str, int], Awaitable[Sequence[str]]] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._rule = HostRule(allow_hosts)
+        self.rule = HostRule(allow_hosts)
         self._max_bytes = max_bytes
         self._total_seconds = total_seconds
         self._timeout = aiohttp.ClientTimeout(
@@ -129,7 +129,7 @@ class Fetcher:
         base = ""
         for _ in range(MAX_REDIRECTS + 1):
             target = target_of(url, base)
-            if target is None or not self._rule.may_ask(target):
+            if target is None or not self.rule.may_ask(target):
                 raise _Forbidden
             found = await self._ask(target, await self._addresses(target))
             if isinstance(found, bytes):
@@ -147,11 +147,11 @@ class Fetcher:
                 found = await self._resolve(target.host, target.port)
                 addresses = tuple(map(ip_address, found))
         if not addresses:
-            if self._rule.is_listed(target):
+            if self.rule.is_listed(target):
                 raise _Failed("names a host that is not known")
             # Not told apart from a private host: else a caller could list our internal names.
             raise _Forbidden
-        if not self._rule.may_dial(target, addresses):
+        if not self.rule.may_dial(target, addresses):
             raise _Forbidden
         return tuple(map(str, addresses))
 

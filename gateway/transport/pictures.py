@@ -7,6 +7,7 @@ A picture that needs no change keeps its bytes. Only PNG, JPEG and WebP are open
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import re
 import struct
@@ -78,7 +79,7 @@ class PictureLoader:
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
-        self._limits = limits
+        self.limits = limits
         self._threads = ThreadPoolExecutor(DECODERS, thread_name_prefix="pictures")
 
     async def load(
@@ -86,7 +87,7 @@ class PictureLoader:
     ) -> tuple[tuple[InputImage, ...], tuple[str, ...]]:
         """Loads every input image, in order, and warnings; raises UnusableImage."""
         # All headers come first, past the line for the decoders: a bomb is refused at once.
-        judged = [await asyncio.to_thread(_judge, source, self._limits) for source in sources]
+        judged = [await asyncio.to_thread(_judge, source, self.limits) for source in sources]
         loop = asyncio.get_running_loop()
         images = [await loop.run_in_executor(self._threads, _decode, each) for each in judged]
         return tuple(images), tuple(text for each in judged for text in each.warnings)
@@ -110,6 +111,10 @@ async def load_images(
 def load_image(source: ImageSource, limits: LimitsConfig) -> InputImage:
     """Decodes and checks one input image."""
     return _decode(_judge(source, limits))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _judge(source: ImageSource, limits: LimitsConfig) -> _Judged:
@@ -150,11 +155,11 @@ def _decode(judged: _Judged) -> InputImage:
                 raise BadPicture("the picture has two sizes")
             picture.load()
             if header.is_plain_rgb and header.orientation == 1:
-                return InputImage(data, header.format, width, height)
+                return InputImage(data, header.format, width, height, _hash(data))
             out = io.BytesIO()
             # The way to the worker is short: fast packing is worth more than small files.
             upright_rgb(picture, header).save(out, "PNG", compress_level=1)
-            return InputImage(out.getvalue(), "png", width, height)
+            return InputImage(out.getvalue(), "png", width, height, _hash(data))
     except BadPicture as error:
         raise UnusableImage(
             f"the input image cannot be used: {error}", param=judged.field

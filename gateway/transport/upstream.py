@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES: Final = 134_217_728
 _SCALARS: Final = ("num_inference_steps", "guidance_scale", "negative_prompt", "output_compression")
-_MEMORY_WORDS: Final = ("out of memory", "outofmemory")
+_MEMORY_WORDS: Final = ("out of memory", "outofmemory", "out_of_memory")
 _REFUSALS: Final = MappingProxyType(
     {
         # The encoder is external, and this half of it hands on text only.
@@ -62,10 +62,12 @@ class Answer:
 class Failure(Exception):
     """Says how an attempt ended without an answer; the detail is for the log only."""
 
-    def __init__(self, cause: Cause, detail: str = "") -> None:
+    def __init__(self, cause: Cause, detail: str = "", *, is_bare: bool = False) -> None:
         super().__init__(f"{cause.value}: {detail}" if detail else cause.value)
         self.cause = cause
         self.detail = detail
+        self.is_bare = is_bare
+        """Whether the worker said no more than that something failed, as SGLang does."""
 
 
 class _Datum(msgspec.Struct):
@@ -129,7 +131,10 @@ class Upstream:
             raise Failure(Cause.LOST, f"{type(error).__name__} {error}") from error
         if status != 200:
             text = without_echo(content, request)
-            raise Failure(cause_of(status, text, started, request.task), f"{status} {text[:2048]}")
+            cause = cause_of(status, text, started, request.task)
+            is_bare = cause is Cause.BAD_STATUS and status == 500 and not started
+            is_bare = is_bare and text.strip().lower() == "internal server error"
+            raise Failure(cause, f"{status} {text[:2048]}", is_bare=is_bare)
         answer = await asyncio.to_thread(_checked, content, request, painted, worker.name)
         names = (shown(name.strip()) for name in ignored.split(",") if name.strip())
         return replace(answer, ignored=tuple(names))
@@ -181,18 +186,17 @@ def cause_of(status: int, text: str, started: bool, task: Task) -> Cause:
     `text` must be free of the caller's own words, `started` is the worker's mark that it began.
     """
     text = text.lower()
-    if status in (429, 503):
-        return Cause.BAD_STATUS if started else Cause.BUSY
+    is_memory = any(words in text for words in _MEMORY_WORDS)
+    if status in (429, 503) and not started:
+        return Cause.BUSY
     if started:
-        return Cause.BAD_STATUS
+        return Cause.OUT_OF_MEMORY if is_memory else Cause.BAD_STATUS
     refusals = _REFUSALS.get(status, ()) if task is Task.I2I else ()
     if any(words in text for words in refusals):
         return Cause.TEXT_ONLY
     if status in (400, 413, 422):
         return Cause.REJECTED
-    if any(words in text for words in _MEMORY_WORDS):
-        return Cause.OUT_OF_MEMORY
-    return Cause.BAD_STATUS
+    return Cause.OUT_OF_MEMORY if is_memory else Cause.BAD_STATUS
 
 
 def without_echo(content: bytes, request: ImageRequest) -> str:

@@ -99,10 +99,10 @@ def metric_names(*packages: str) -> set[str]:
     found = set()
     for path in modules(*packages).values():
         for node in ast.walk(tree(path)):
-            kind = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if kind in ("Counter", "Gauge", "Histogram") and isinstance(node.args[0], ast.Constant):
+            kind = ast.unparse(node.func).lower() if isinstance(node, ast.Call) else ""
+            if kind in ("counter", "gauge", "histogram") and isinstance(node.args[0], ast.Constant):
                 name = node.args[0].value
-                found.add(f"{name}_total" if kind == "Counter" else name)
+                found.add(f"{name}_total" if kind == "counter" else name)
     return found
 
 

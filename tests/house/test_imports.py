@@ -20,7 +20,14 @@ LAYERS = MappingProxyType(
         "gateway.config_file": ("gateway.config",),
         "gateway.routing": ("gateway.errors", "gateway.config"),
         "gateway.record": (),
-        "gateway.telemetry": ("gateway.config", "gateway.routing", "gateway.record"),
+        "gateway.metrics": ("gateway.routing",),
+        "gateway.telemetry": (
+            "gateway.config",
+            "gateway.errors",
+            "gateway.metrics",
+            "gateway.record",
+            "gateway.routing",
+        ),
         "gateway.transport": (
             "gateway.routing",
             "gateway.errors",

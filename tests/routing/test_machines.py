@@ -6,17 +6,23 @@ import pytest
 
 from gateway.routing.health import TRANSITIONS, Health, HealthTrack, Sign
 from gateway.routing.outcome import MEANINGS, Attempt, Cause, Outcome
-from gateway.routing.request import Deadline
 
-D, U, Q = Health.DOWN, Health.UP, Health.DOUBTFUL
+D, U, Q, S = Health.DOWN, Health.UP, Health.DOUBTFUL, Health.SILENT
 
 EXPECTED = [
-    # state, good probe, bad probe, silent at work, lost attempt
-    (D, U, D, D, D),
-    (U, U, Q, U, D),
-    (Q, U, D, Q, D),
+    # state, good probe, bad probe, silent at work, answered, lost attempt
+    (D, U, D, D, D, D),
+    (U, U, Q, S, U, D),
+    (Q, U, D, S, Q, D),
+    (S, U, Q, S, U, D),
 ]
-SIGNS = (Sign.GOOD_PROBE, Sign.BAD_PROBE, Sign.SILENT_AT_WORK, Sign.LOST_ATTEMPT)
+SIGNS = (
+    Sign.GOOD_PROBE,
+    Sign.BAD_PROBE,
+    Sign.SILENT_AT_WORK,
+    Sign.ANSWERED,
+    Sign.LOST_ATTEMPT,
+)
 PAIRS = [
     (state, sign, after)
     for state, *afters in EXPECTED
@@ -32,7 +38,12 @@ def test_the_table_of_health_is_complete():
 def test_a_server_begins_down():
     """Nobody is sent to a server that has not answered once."""
     track = HealthTrack()
-    assert (Health.DOWN, False) == (track.state, track.is_up)
+    assert (D, False, False, False) == (
+        track.state,
+        track.is_up,
+        track.is_silent,
+        track.was_up,
+    )
 
 
 @pytest.mark.parametrize(("state", "sign", "after"), PAIRS)
@@ -43,7 +54,7 @@ def test_health_moves_as_its_table_says(state, sign, after):
     has_changed = track.see(sign)
     assert after is track.state
     assert ((state is D) is not (after is D)) is has_changed
-    assert (after is not D) is track.is_up
+    assert (after is not D, after is S) == (track.is_up, track.is_silent)
 
 
 @pytest.mark.parametrize("absence", [1, 2, 1000])
@@ -72,7 +83,26 @@ def test_silence_at_work_never_takes_a_server_out():
     track = HealthTrack()
     track.see(Sign.GOOD_PROBE)
     assert not any(track.see(Sign.SILENT_AT_WORK) for _ in range(100))
-    assert track.is_up
+    assert (True, True) == (track.is_up, track.is_silent)
+
+
+@pytest.mark.parametrize("sign", [Sign.GOOD_PROBE, Sign.ANSWERED])
+def test_a_silent_server_that_speaks_is_well(sign):
+    """A probe that is answered, or a picture that is finished, ends a silence."""
+    track = HealthTrack()
+    for each in (Sign.GOOD_PROBE, Sign.SILENT_AT_WORK, sign):
+        track.see(each)
+    assert (U, False) == (track.state, track.is_silent)
+
+
+def test_it_is_remembered_who_was_ever_up():
+    """A server that goes down is told from one that has never answered."""
+    track = HealthTrack()
+    track.see(Sign.BAD_PROBE)
+    assert not track.was_up
+    track.see(Sign.GOOD_PROBE)
+    track.see(Sign.LOST_ATTEMPT)
+    assert (False, True) == (track.is_up, track.was_up)
 
 
 A, R, B, T, L = (
@@ -83,19 +113,19 @@ A, R, B, T, L = (
     Outcome.ABANDONED,
 )
 CAUSES = [
-    # cause, outcome, may be sent again, the worker is ill
-    (Cause.ANSWER, A, False, False),
-    (Cause.UNREACHABLE, R, True, True),
-    (Cause.BUSY, R, True, False),
-    (Cause.TEXT_ONLY, R, True, False),
-    (Cause.REJECTED, R, False, False),
-    (Cause.LOST, B, False, True),
-    (Cause.BAD_STATUS, B, False, False),
-    (Cause.OUT_OF_MEMORY, B, False, False),
-    (Cause.RUBBISH, B, False, False),
-    (Cause.DEADLINE, T, False, False),
-    (Cause.HUNG, T, False, True),
-    (Cause.CLIENT_LEFT, L, False, False),
+    # cause, outcome, may be sent again, the worker is ill, counts as a failure, may be the request
+    (Cause.ANSWER, A, False, False, False, False),
+    (Cause.UNREACHABLE, R, True, True, False, False),
+    (Cause.BUSY, R, True, False, False, False),
+    (Cause.TEXT_ONLY, R, True, False, False, False),
+    (Cause.REJECTED, R, False, False, False, False),
+    (Cause.LOST, B, False, True, True, True),
+    (Cause.BAD_STATUS, B, False, False, True, False),
+    (Cause.OUT_OF_MEMORY, B, False, False, True, False),
+    (Cause.RUBBISH, B, False, False, True, False),
+    (Cause.DEADLINE, T, False, False, False, False),
+    (Cause.HUNG, T, False, True, True, True),
+    (Cause.CLIENT_LEFT, L, False, False, False, False),
 ]
 
 
@@ -104,10 +134,10 @@ def test_the_table_of_causes_is_complete():
     assert set(Cause) == set(MEANINGS) == {cause for cause, *_ in CAUSES}
 
 
-@pytest.mark.parametrize(("cause", "outcome", "may_resend", "is_ill"), CAUSES)
-def test_a_cause_means_what_its_table_says(cause, outcome, may_resend, is_ill):
-    """Each cause has one outcome, one answer about sending again, and one about health."""
-    assert (outcome, may_resend, is_ill) == MEANINGS[cause]
+@pytest.mark.parametrize(("cause", "meaning"), [(cause, rest) for cause, *rest in CAUSES])
+def test_a_cause_means_what_its_table_says(cause, meaning):
+    """Each cause has one outcome, and one answer to each of four questions."""
+    assert tuple(meaning) == MEANINGS[cause]
 
 
 @pytest.mark.parametrize("cause", list(Cause))
@@ -122,9 +152,3 @@ def test_an_attempt_counts_its_seconds_when_it_has_ended():
     assert 0.0 == attempt.seconds
     attempt.ended = 12.5
     assert 2.5 == attempt.seconds
-
-
-@pytest.mark.parametrize(("now", "left"), [(0.0, 10.0), (9.5, 0.5), (10.0, 0.0), (99.0, 0.0)])
-def test_a_deadline_never_has_less_than_nothing_left(now, left):
-    """What remains of a deadline is never below zero."""
-    assert left == Deadline(10.0).remaining(now)

@@ -11,7 +11,7 @@ from gateway.errors import InvalidRequest, NotFound, NoWorker
 from gateway.routing.health import Sign
 from gateway.routing.request import Task
 from gateway.routing.routes import RouteTable, choose
-from tests.routing.builders import section, table
+from tests.routing.builders import section, table, take, ticket, trip
 
 T2I, I2I = Task.T2I, Task.I2I
 
@@ -24,7 +24,7 @@ def down(pool):
 
 def chosen(routes, task):
     """Returns the pool that a request of a task goes to."""
-    return choose(routes.choices(task), task)
+    return choose(routes.choices(task), task, 0.0)
 
 
 def pool_of(routes, name):
@@ -84,7 +84,7 @@ def test_text_does_not_spill_over_where_it_is_not_listed():
 def test_a_busy_pool_keeps_its_requests():
     """A full pool is still the choice: a wait is no reason to spill over."""
     routes = table(text=section("t2i"), both=section("i2i", "t2i"))
-    pool_of(routes, "text").take(T2I, 1, 0.0)
+    assert take(pool_of(routes, "text"), ticket(T2I)) is not None
     assert "text" == chosen(routes, T2I).name
 
 
@@ -126,6 +126,27 @@ def test_the_reason_is_that_of_the_first_choice():
         chosen(routes, T2I)
 
 
+def test_a_worker_that_refused_is_left_out():
+    """Where every worker of the first choice refused, the next one is asked."""
+    routes = table(text=section("t2i"), both=section("i2i", "t2i"))
+    text, both = pool_of(routes, "text"), pool_of(routes, "both")
+    refused = [*text.workers]
+    assert both is choose(routes.choices(T2I), T2I, 0.0, refused)
+    with pytest.raises(NoWorker, match="every worker of pool 'text' was asked and refused"):
+        choose(routes.choices(T2I), T2I, 0.0, [*refused, *both.workers])
+
+
+def test_a_rest_that_is_over_does_not_hide_a_pool():
+    """A choice first lets time pass, and tells of a rest how long it still is."""
+    routes = table(text=section("t2i"))
+    text = pool_of(routes, "text")
+    trip(text, text.workers[0], 10.0)
+    with pytest.raises(NoWorker) as caught:
+        choose(routes.choices(T2I), T2I, 12.0)
+    assert 3.0 == caught.value.retry_after
+    assert text is choose(routes.choices(T2I), T2I, 15.0)
+
+
 TASK_LISTS = st.sampled_from([("t2i",), ("i2i",), ("t2i", "i2i"), ("i2i", "t2i")])
 SIGNS = st.lists(st.sampled_from(Sign), max_size=3)
 REPORTS = st.sampled_from([None, frozenset(), frozenset(Task), frozenset({T2I}), frozenset({I2I})])
@@ -146,10 +167,10 @@ def test_a_picture_never_leads_to_a_pool_without_i2i(task_lists, data):
     }
     routes = RouteTable.build(Config.model_validate({"pools": sections}))
     for worker in (worker for pool in routes.pools for worker in pool.workers):
-        worker.reported_tasks = data.draw(REPORTS)
+        worker.capability.report(data.draw(REPORTS))
         for sign in data.draw(SIGNS):
             worker.health.see(sign)
-        worker.in_flight = data.draw(st.integers(0, 1))
+        worker.is_drained = data.draw(st.booleans())
     can = [p for p in routes.pools if I2I in p.tasks and any(w.is_fit(I2I) for w in p.workers)]
     try:
         found = chosen(routes, I2I)
@@ -157,8 +178,9 @@ def test_a_picture_never_leads_to_a_pool_without_i2i(task_lists, data):
         assert [] == can
     else:
         assert found in can
-        lease = found.take(I2I, 1, 0.0)
-        assert lease is None or lease.worker.is_fit(I2I)
+        for _ in range(2):
+            lease = take(found, ticket(I2I))
+            assert lease is None or lease.worker.is_fit(I2I)
 
 
 MODELS = {"glm-image": {"aliases": ["zai-org/GLM-Image", "default"]}, "other": {"step": 16}}

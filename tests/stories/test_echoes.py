@@ -37,7 +37,7 @@ async def test_a_prompt_cannot_speak_for_the_worker(house, prompt):
     response = await house.generate(prompt=prompt, image=DATA8)
     assert (400, "invalid_value", None) == code_of(response)
     assert 1 == first.hits + second.hits
-    assert not any(worker.is_blind for worker in house.pool("i2i").workers)
+    assert not any(worker.capability.is_blind for worker in house.pool("i2i").workers)
 
 
 async def test_a_worker_that_refused_a_picture_stays_marked_while_it_says_the_same(house):
@@ -59,7 +59,7 @@ async def test_a_worker_that_refused_a_picture_stays_marked_while_it_says_the_sa
     await until(lambda: not house.pool("both").workers[0].health.is_up)
     await blind.start()  # perhaps another one
     await until(lambda: house.pool("both").workers[0].health.is_up)
-    assert not house.pool("both").workers[0].is_blind
+    assert not house.pool("both").workers[0].capability.is_blind
 
 
 async def test_what_a_worker_ignored_is_passed_on(house):

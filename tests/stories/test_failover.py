@@ -177,7 +177,7 @@ async def test_those_who_wait_move_to_another_pool_that_lists_their_task(house):
     assert [200, 200, 502] == sorted(response.status_code for response in responses)
     assert {"both"} == {r.headers["x-turnout-pool"] for r in responses if r.status_code == 200}
     await text.stop()
-    house.pool("t2i").workers[0].see(Sign.GOOD_PROBE)  # it was well a moment ago
+    house.pool("t2i").workers[0].see(Sign.GOOD_PROBE, 0.0)  # it was well a moment ago
     response = await house.generate(prompt="p")
     assert (200, "both", "2") == (
         response.status_code,

@@ -136,7 +136,7 @@ async def test_a_worker_that_reports_text_only_gets_no_picture(house):
     """What a worker reports holds too: an I pool of a worker that says T2I serves no edit (B17)."""
     blind = await house.worker("T2I")
     await house.open({"both": [blind]}, wait=False)
-    await until(lambda: house.pool("both").workers[0].reported_tasks is not None)
+    await until(lambda: house.pool("both").workers[0].capability.reported is not None)
     edit = await house.generate(prompt="p", image=DATA8)
     assert (503, "no_worker_available", None) == code_of(edit)
     assert 200 == (await house.generate(prompt="p")).status_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack
 from tempfile import TemporaryDirectory
 
@@ -14,11 +15,23 @@ from tests.support.serve import run_server, until
 FAST = {"probe_seconds": 0.1, "connect_seconds": 1}
 
 
+class Clock:
+    """Is the gateway's clock: real time, and what a test lets pass at once."""
+
+    def __init__(self):
+        self.passed = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.passed
+
+
 class House:
     """Is the test's house: `open` builds the gateway, `client` calls it."""
 
     def __init__(self):
         self._stack = AsyncExitStack()
+        self.clock = Clock()
+        self.source = None  # what a reload reads; a test may put a function here
         self.client = self.admin = self.runtime = self.url = None
 
     async def __aenter__(self):
@@ -55,7 +68,19 @@ class House:
 
         A pool's tasks are read off its name: `t2i`, `i2i`, or `both`.
         """
-        config = Config.model_validate(
+        config = self.config(pools, pool, **sections)
+        runtime = Runtime(config, lambda: self.source(), self.clock)
+        self.runtime = await self._stack.enter_async_context(runtime)
+        self.url = await self._stack.enter_async_context(run_server(create_app(self.runtime)))
+        admin = await self._stack.enter_async_context(run_server(create_admin_app(self.runtime)))
+        self.client = await self._client(self.url)
+        self.admin = await self._client(admin)
+        if wait:
+            await until(lambda: all(p["ready"] for p in self.runtime.readiness()["pools"].values()))
+
+    def config(self, pools, pool=None, **sections):
+        """Builds a configuration over pools of workers, as `open` does."""
+        return Config.model_validate(
             {
                 "pools": {
                     name: FAST
@@ -69,13 +94,6 @@ class House:
             }
             | sections
         )
-        self.runtime = await self._stack.enter_async_context(Runtime(config))
-        self.url = await self._stack.enter_async_context(run_server(create_app(self.runtime)))
-        admin = await self._stack.enter_async_context(run_server(create_admin_app(self.runtime)))
-        self.client = await self._client(self.url)
-        self.admin = await self._client(admin)
-        if wait:
-            await until(lambda: all(p["ready"] for p in self.runtime.readiness()["pools"].values()))
 
     async def _client(self, url):
         client = httpx.AsyncClient(base_url=url, timeout=30, trust_env=False)

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from gateway.routing.request import Task
-from gateway.transport.prober import MAX_BYTES, probe, probe_client
+from gateway.transport.probe import MAX_BYTES, probe, probe_client
 from tests.support.scripted_worker import after
 from tests.support.serve import dead_url, until
 
@@ -19,14 +19,14 @@ BOTH = frozenset(Task)
 
 @contextlib.asynccontextmanager
 async def raw_server(respond):
-    """Listens, lets a coroutine write the whole answer to each connection, and yields the URL."""
+    """Listens, lets a coroutine write the answer for each path, and yields the URL."""
     exchanges = set()
 
     async def serve(reader, writer):
         exchanges.add(asyncio.current_task())
         with contextlib.suppress(ConnectionError):  # the prober may have seen enough
-            await reader.readuntil(b"\r\n\r\n")
-            await respond(writer)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await respond(writer, head.split()[1].decode())
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
@@ -38,15 +38,27 @@ async def raw_server(respond):
 
 
 def whole(body, status=200):
-    """Answers a body at once."""
+    """Answers a body at once, whatever is asked for."""
 
-    async def respond(writer):
+    async def respond(writer, path):
         writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
 
     return respond
 
 
-async def drip(writer):
+def pages(**bodies):
+    """Answers each path that it knows with its body, and any other with 404."""
+
+    async def respond(writer, path):
+        name = path.removeprefix("/").replace("/", "_")
+        body = bodies.get(name, b"{}")
+        known = 200 if name in {"health", *bodies} else 404
+        await whole(body, known)(writer, path)
+
+    return respond
+
+
+async def drip(writer, path):
     """Answers a byte at a time, for ever."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
     while not writer.transport.is_closing():
@@ -54,7 +66,7 @@ async def drip(writer):
         await asyncio.sleep(0.01)
 
 
-async def flood(writer):
+async def flood(writer, path):
     """Answers without an end."""
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not writer.transport.is_closing():
@@ -88,6 +100,56 @@ async def test_what_a_server_says_it_can_do(body, tasks):
     async with raw_server(whole(body)) as url:
         report = await look(url)
     assert (True, tasks) == (report.is_good, report.tasks)
+
+
+TI2I, LISTED = b'{"task_type": "TI2I"}', b'{"data": [{"task_type": "T2I"}]}'
+ENCODER = b'{"srt_encoder_url": "http://encoder"}'
+NESTED = b'{"server_args": {"srt_encoder_url": "http://encoder"}}'
+
+
+@pytest.mark.parametrize(
+    ("bodies", "tasks", "is_declared"),
+    [
+        ({}, None, False),
+        ({"model_info": b'{"tasks": ["i2i"]}'}, frozenset({Task.I2I}), True),
+        (
+            {"model_info": b'{"tasks": ["i2i"]}', "server_info": ENCODER},
+            frozenset({Task.I2I}),
+            True,
+        ),
+        ({"model_info": TI2I}, BOTH, False),
+        ({"v1_models": LISTED}, frozenset({Task.T2I}), False),
+        ({"model_info": TI2I, "v1_models": LISTED}, BOTH, False),
+        ({"v1_models": b'{"data": []}'}, None, False),
+        ({"v1_models": b'{"data": ["glm-image"]}'}, None, False),
+        ({"model_info": TI2I, "server_info": ENCODER}, frozenset({Task.T2I}), False),
+        ({"server_info": NESTED}, frozenset({Task.T2I}), False),
+        ({"model_info": TI2I, "server_info": b'{"server_args": []}'}, BOTH, False),
+    ],
+)
+async def test_what_a_server_can_do_is_read_from_the_page_that_says_most(
+    bodies, tasks, is_declared
+):
+    """Our own tasks, then SGLang's pages; an external encoder among its arguments sees nothing."""
+    async with raw_server(pages(**bodies)) as url:
+        report = await look(url, seconds=2)
+    assert (True, tasks, is_declared) == (report.is_good, report.tasks, report.is_declared)
+
+
+@pytest.mark.parametrize(
+    ("body", "side", "stops"),
+    [
+        (b'{"image_limits": {"max_side": 512}, "stops_on_disconnect": true}', 512, True),
+        (b'{"tasks": [], "image_limits": {"max_side": 512}}', 512, False),
+        (b'{"image_limits": [512], "stops_on_disconnect": "yes"}', None, False),
+        (b'{"image_limits": {"max_side": "512"}}', None, False),
+    ],
+)
+async def test_what_else_a_server_says_of_itself(body, side, stops):
+    """A worker tells its largest side, and whether it stops when its caller hangs up."""
+    async with raw_server(pages(model_info=body)) as url:
+        report = await look(url, seconds=2)
+    assert (side, stops) == (report.max_side, report.stops_on_disconnect)
 
 
 async def test_a_refused_connection_and_a_bad_status_are_told_apart():
