@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gateway.config import Config
+    from gateway.routing.outcome import Attempt
     from gateway.routing.pool import Pool
     from gateway.routing.worker import Worker
 
@@ -100,6 +101,13 @@ class Runtime:
     def _open_line(self, pool: Pool) -> None:
         self._queues[pool] = AdmissionQueue(pool, self.clock, self.telemetry.shed)
         pool.on_trip.append(self.telemetry.rested)
+        pool.on_end.append(self._wake_others)
+
+    def _wake_others(self, attempt: Attempt) -> None:
+        """Looks at the other lines too: a worker that was moved has a slot free for its new one."""
+        for queue in tuple(self._queues.values()):
+            if queue.waiting and queue.pool.name != attempt.pool:
+                queue.wake()
 
     def _look(self, pool: Pool) -> None:
         """Looks at a line after a probe; a pool that has left the table is dropped when idle."""

@@ -42,6 +42,12 @@ class Capability:
         said = self.configured if self.configured is not None else self.reported
         return said is None or task in said
 
+    def configure(self, tasks: frozenset[Task] | None) -> None:
+        """Takes in what the configuration says; a change makes what it showed before void."""
+        if tasks != self.configured:
+            self.configured = tasks
+            self.forget()
+
     def report(self, tasks: frozenset[Task] | None, *, is_declared: bool = False) -> None:
         """Takes in what the server says; a change makes what it showed before void."""
         if (tasks, is_declared) != (self.reported, self.is_declared):

@@ -50,7 +50,7 @@ def conclude(pool: Pool, lease: Lease, now: float) -> None:
 
 def _counts(breaker: Breaker, lease: Lease) -> bool:
     """Tells whether a lease says anything to a breaker: one on trial listens to the trial only."""
-    return lease.is_trial or not breaker.is_on_trial
+    return not breaker.is_on_trial or lease.attempt.started >= breaker.until
 
 
 def _answered(pool: Pool, lease: Lease, now: float) -> None:

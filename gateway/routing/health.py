@@ -53,7 +53,7 @@ TRANSITIONS: Final = MappingProxyType(
         (Health.DOUBTFUL, Sign.LOST_ATTEMPT): Health.DOWN,
         (Health.SILENT, Sign.GOOD_PROBE): Health.UP,
         # It refuses connections, or is silent though nothing runs there any more.
-        (Health.SILENT, Sign.BAD_PROBE): Health.DOUBTFUL,
+        (Health.SILENT, Sign.BAD_PROBE): Health.DOWN,
         (Health.SILENT, Sign.SILENT_AT_WORK): Health.SILENT,
         (Health.SILENT, Sign.ANSWERED): Health.UP,
         (Health.SILENT, Sign.LOST_ATTEMPT): Health.DOWN,

@@ -49,6 +49,7 @@ class Line:
             self.tickets.remove(ticket)
         if not self.tickets:
             self._shares.forget()
+        self._shares.prune(other.caller for other in self.tickets)
 
     def unserved(self) -> list[tuple[Ticket, str]]:
         """Lists those whom nobody can serve, even after a wait, and why."""
@@ -82,9 +83,14 @@ class Line:
             kind = (ticket.task, ticket.is_spill, *ticket.without)
             if kind not in free:
                 free[kind] = self.pool.free(ticket, now, own_waits=own_waits)
-            if free[kind] and not self.pool.poison.has_to_wait(ticket.digest, now):
+            if free[kind] and self._is_worth_it(ticket, now):
                 able[ticket] = free[kind]
         return able
+
+    def _is_worth_it(self, ticket: Ticket, now: float) -> bool:
+        """Tells whether a ticket may run now: in time for its deadline, and no second suspect."""
+        in_time = now + self.pool.least(ticket) <= ticket.deadline
+        return in_time and not self.pool.poison.has_to_wait(ticket.digest, now)
 
     def _mates(
         self,

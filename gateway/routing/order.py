@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gateway.routing.ticket import Ticket
 
 Key = tuple[float, ...]
+REMEMBERED: Final = 1024
+"""Callers whose share is remembered after they have left."""
 
 
 def fifo(ticket: Ticket, now: float) -> Key:
@@ -87,6 +89,16 @@ class Shares:
         """Starts afresh, when nobody waits: what was free then was at nobody's cost."""
         self._given.clear()
         self._levels.clear()
+
+    def prune(self, waiting: Iterable[Caller]) -> None:
+        """Drops those with the smallest debts, when far more have left than anybody remembers."""
+        if len(self._given) <= 2 * REMEMBERED:
+            return
+        here = set(waiting)
+        gone = [caller for caller in self._given if caller not in here]
+        gone.sort(key=lambda caller: self._given[caller] - self._levels.get(caller.priority, 0.0))
+        for caller in gone[: len(self._given) - REMEMBERED]:
+            del self._given[caller]
 
     def ahead(self, rivals: Iterable[Caller], slack: float) -> frozenset[Caller]:
         """Names those who have been given too much more than another of their class."""

@@ -37,15 +37,13 @@ RETRY_AFTER_SECONDS: Final = 5.0
 class Lease:
     """Is one taken slot on one worker."""
 
-    __slots__ = ("attempt", "is_slow", "is_trial", "pool", "ticket", "worker")
+    __slots__ = ("attempt", "is_slow", "pool", "ticket", "worker")
 
     def __init__(self, pool: Pool, worker: Worker, ticket: Ticket, now: float) -> None:
         self.pool = pool
         self.worker = worker
         self.ticket = ticket
         self.attempt = Attempt(ticket.number, worker.name, pool.name, now)
-        self.is_trial = worker.breaker.is_on_trial or pool.circuit.is_on_trial
-        """Whether its end decides whether its worker, or its pool, is well again."""
         self.is_slow = False
         """Whether it was noticed to take far too long."""
         worker.leases.append(self)
@@ -175,7 +173,7 @@ class Pool:
             return []
         if self.circuit.is_on_trial and any(worker.in_flight for worker in self.workers):
             return []
-        kept = self._kept(own_waits) if ticket.is_spill else ()
+        kept = self._kept(own_waits, now) if ticket.is_spill else ()
         return [
             worker
             for worker in self.workers
@@ -184,13 +182,13 @@ class Pool:
             and worker not in kept
         ]
 
-    def _kept(self, own_waits: bool) -> Collection[Worker]:
+    def _kept(self, own_waits: bool, now: float) -> Collection[Worker]:
         """Lists the workers that no spilled work may have now: one slot is left for the own.
 
         Where the own has one slot in all nothing could ever spill, so there the own goes first.
         """
         fit = [worker for worker in self.workers if worker.is_fit(self.tasks[0])]
-        slots = sum(worker.capacity for worker in fit)
+        slots = sum(worker.slots(now) for worker in fit if not worker.health.is_silent)
         spilled = sum(lease.ticket.is_spill for worker in fit for lease in worker.leases)
         has_room = spilled + 1 < slots if slots > 1 else not own_waits
         return () if has_room else fit

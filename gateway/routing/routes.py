@@ -24,7 +24,7 @@ class RouteTable:
     config: Config
     pools: tuple[Pool, ...]
     former: tuple[Pool, ...] = ()
-    """Pools that are no longer named and still have work."""
+    """Pools that are no longer named and may still have work."""
 
     @classmethod
     def build(cls, config: Config) -> RouteTable:
@@ -52,11 +52,7 @@ class RouteTable:
         for name, pool in pools.items():
             pool.replace(chosen[name])
         former = (pool for pool in (*self.former, *self.pools) if pool not in pools.values())
-        still = (
-            pool
-            for pool in former
-            if any(worker.in_flight for worker in (*pool.leaving, *pool.workers))
-        )
+        still = (pool for pool in former if pool.workers or pool.leaving)
         return RouteTable(config, tuple(pools.values()), tuple(still))
 
     def _known(self) -> dict[str, Worker]:

@@ -95,9 +95,8 @@ class Worker:
         self.name, self.capacity = name, config.capacity
         is_said = "stops_on_disconnect" in config.model_fields_set
         self._configured_to_stop = config.stops_on_disconnect if is_said else None
-        self.capability.configured = (
-            None if config.tasks is None else frozenset(map(Task, config.tasks))
-        )
+        tasks = None if config.tasks is None else frozenset(map(Task, config.tasks))
+        self.capability.configure(tasks)
 
     def slots(self, now: float) -> int:
         """Counts the requests that it may have at once: one on trial, few after a return."""

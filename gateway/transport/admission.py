@@ -72,7 +72,7 @@ class AdmissionQueue:
         try:
             if not is_admitted and self._is_closed:
                 raise _draining()
-            self.pool.look(now)
+            self._assign()  # what has changed since is told to those who wait as well
             if (reason := self.pool.missing(ticket.task, ticket.without)) is not None:
                 raise self._no_worker(ticket, reason)
             if now + self.pool.least(ticket) >= ticket.deadline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.routing.budget import RetryBudget
@@ -32,6 +32,7 @@ def test_what_was_ten_seconds_ago_counts_no_more():
     assert [True] * 10 + [False] == [budget.spend(15.0) for _ in range(11)]
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=200))
 def test_no_window_holds_more_resends_than_its_share(acts):
     """Over any ten seconds no more is sent again than ten, or a tenth of what began in them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.routing.capability import Capability
@@ -145,6 +145,7 @@ def test_what_is_forgotten_has_to_be_shown_anew():
     assert [False, True] == [asked.refused(I2I, 0.1, digest) for digest in "bc"]
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from(["text", "counted", "edit", "a", "b", "slow", "same report"])))
 def test_a_worker_recognised_as_text_only_never_gets_a_picture_again(acts):
     """Once blind, nothing that a worker shows or repeats makes it fit for a picture."""

@@ -90,7 +90,7 @@ def test_the_coefficients_themselves_are_recovered(true):
         assert pytest.approx(truth(*true)(cost), rel=0.1) == model.seconds(cost)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(COSTS, st.floats(0, 1e5)), max_size=20), COSTS)
 def test_every_prediction_is_positive_and_finite(samples, cost):
     """Whatever was seen, zeros and equal sizes included, a prediction is a number above 0."""

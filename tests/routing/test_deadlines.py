@@ -167,7 +167,7 @@ def test_a_batch_may_take_one_from_the_end_of_the_line():
     assert waits.can_be_met(mate, 0.0)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(jobs=JOBS, order=ORDER, capacities=st.lists(st.integers(1, 2), min_size=1, max_size=2))
 def test_nothing_is_refused_that_would_still_be_answered(jobs, order, capacities):
     """Whoever is told that there is no hope is not answered in time, however things go."""

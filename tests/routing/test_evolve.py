@@ -145,12 +145,14 @@ def test_a_worker_that_was_leaving_a_removed_pool_is_the_same_when_it_is_named_a
 
 
 def test_a_removed_pool_is_forgotten_when_its_work_is_done():
-    """A former pool is remembered for its work only."""
+    """A former pool is remembered until its workers are let go."""
     before = living(p=["a"], q=["b"])
     lease = take(before.pools[0], ticket())
     between = before.evolve(config(q=["b"]))
     assert before.pools[:1] == between.former
     lease.end(Cause.ANSWER, 9.0)
+    assert before.pools[:1] == between.evolve(config(q=["b"])).former, "somebody may wait there"
+    before.pools[0].replace(())
     assert () == between.evolve(config(q=["b"])).former
 
 

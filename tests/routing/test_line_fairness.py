@@ -71,7 +71,7 @@ def test_a_flood_delays_another_by_no_more_than_the_slack(order, slots):
         assert shop.given[A] - before <= shop.slack + 4.0 * (1 + 1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     sizes=st.lists(st.floats(2, 40), min_size=2, max_size=4),
     slots=st.integers(1, 3),

@@ -128,4 +128,4 @@ class LineLife(RuleBasedStateMachine):
 class TestLineLife(LineLife.TestCase):
     """Any sequence of events keeps every ticket in one place and every slot in use."""
 
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=25, stateful_step_count=40, deadline=None)

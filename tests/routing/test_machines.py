@@ -14,7 +14,7 @@ EXPECTED = [
     (D, U, D, D, D, D),
     (U, U, Q, S, U, D),
     (Q, U, D, S, Q, D),
-    (S, U, Q, S, U, D),
+    (S, U, D, S, U, D),
 ]
 SIGNS = (
     Sign.GOOD_PROBE,

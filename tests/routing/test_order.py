@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.routing.caller import Caller
@@ -60,6 +60,7 @@ TICKETS = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(TICKETS, TICKETS, st.floats(100, 1100))
 def test_nobody_who_is_late_goes_before_one_who_can_be_on_time(one, other, now):
     """On time, the late stand behind all others, whatever their size and due time."""
@@ -68,6 +69,7 @@ def test_nobody_who_is_late_goes_before_one_who_can_be_on_time(one, other, now):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None, max_examples=20)
 @given(ticket=TICKETS, now=st.floats(0, 2000))
 def test_an_order_depends_on_nothing_but_ticket_and_time(order, ticket, now):
     """An order is a pure function: the same ticket at the same time has the same key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.routing.health import Health
@@ -22,6 +22,7 @@ def test_a_request_that_broke_a_worker_is_known_for_ten_minutes(now, knows):
     assert (knows, False) == (poison.knows("d", now), poison.knows("other", now))
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from(["began", "ended", "add"]), max_size=30), st.booleans())
 def test_one_waits_while_another_of_its_content_runs(acts, is_late):
     """It has to wait exactly while one of its content runs and its content is known."""

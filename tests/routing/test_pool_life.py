@@ -100,4 +100,4 @@ class PoolLife(RuleBasedStateMachine):
 class TestPoolLife(PoolLife.TestCase):
     """Any sequence of take, end, move and probe keeps every counter true."""
 
-    settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

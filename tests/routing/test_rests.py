@@ -151,3 +151,17 @@ def test_what_was_begun_before_a_rest_is_no_trial(cause):
     assert first.breaker.is_on_trial
     before.end(cause, 7.0)
     assert first.breaker.is_on_trial
+
+
+@pytest.mark.parametrize("cause", [Cause.ANSWER, Cause.BAD_STATUS])
+def test_what_was_begun_before_a_pool_rested_is_no_trial(cause):
+    """The trial of a whole pool, too, is a request that was let through after its rest."""
+    chosen, told = several(2, capacity=2)
+    before = take(chosen, ticket(), 0.0)
+    chosen.circuit.trip(1.0, "lost")
+    chosen.look(6.0)
+    assert [] == chosen.free(ticket(), 6.0)
+    before.end(cause, 7.0)
+    assert (True, []) == (chosen.circuit.is_on_trial, told)
+    take(chosen, ticket(), 7.0).end(Cause.ANSWER, 17.0)
+    assert Circuit.CLOSED is chosen.circuit.state

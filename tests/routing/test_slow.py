@@ -132,3 +132,16 @@ def test_a_large_picture_is_not_slow():
     chosen = several()
     run(chosen, chosen.workers[0], 60.0, predicted=30.0)
     assert Circuit.CLOSED is chosen.workers[0].breaker.state
+
+
+def test_one_that_rests_already_is_not_rested_again():
+    """A slow answer of a worker that rests for its failures tells nobody, and adds no time."""
+    chosen = several()
+    slow = chosen.workers[0]
+    told = []
+    lease = chosen.take(ticket(seconds=10.0), slow, 0.0)
+    slow.breaker.trip(28.0, "bad_status")
+    chosen.on_trip.append(lambda *facts: told.append(facts))
+    lease.end(Cause.ANSWER, 31.0)
+    assert ([], 33.0, "bad_status") == (told, slow.breaker.until, slow.breaker.reason)
+    assert slow.pace > 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config import WorkerConfig
@@ -113,6 +113,7 @@ def test_a_worker_that_appears_for_the_first_time_starts_at_once():
     assert (4, 1.0) == (new.slots(100.0), new.warmth(100.0))
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 16), st.floats(0, 60), st.floats(0, 60))
 def test_a_slow_start_only_ever_grows(capacity, early, late):
     """A later time never has fewer slots, none has less than one or more than the capacity."""
@@ -193,6 +194,7 @@ def test_a_worker_learns_its_pace():
     assert pytest.approx(5.0, rel=0.05) == slow.pace
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(1e-3, 1e6)), max_size=50))
 def test_a_pace_stays_in_bounds(seen):
     """Whatever is measured, a pace is between a tenth and ten."""
