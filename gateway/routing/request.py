@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -54,7 +54,7 @@ class InputImage:
     format: str
     width: int
     height: int
-    digest: str = ""
+    digest: str = field(default="", compare=False)
     """Hash of the bytes."""
 
 

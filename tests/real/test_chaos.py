@@ -95,7 +95,8 @@ async def all_up(client, admin):
     async with asyncio.timeout(60):
         while True:
             said = await pools(client, admin)
-            if said and all(w["state"] == "up" for p in said.values() for w in p["workers"]):
+            states = {w["state"] for p in said.values() for w in p["workers"]}
+            if states and states <= {"up", "on_trial"}:
                 return said
             await asyncio.sleep(0.1)
 

@@ -124,7 +124,7 @@ async def test_every_generation_has_a_connection_of_its_own(upstream, scripted):
     [
         (503, "", False, Task.T2I, Cause.BUSY),
         (429, "", False, Task.T2I, Cause.BUSY),
-        (503, "out of memory", True, Task.T2I, Cause.BAD_STATUS),
+        (503, "out of memory", True, Task.T2I, Cause.OUT_OF_MEMORY),
         (500, "NotImplementedError", True, Task.I2I, Cause.BAD_STATUS),
         (500, "CUDA Out Of Memory", False, Task.I2I, Cause.OUT_OF_MEMORY),
         (500, "torch.OutOfMemoryError", False, Task.T2I, Cause.OUT_OF_MEMORY),
