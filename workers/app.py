@@ -9,12 +9,15 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import Response
 
+from workers.answers import HEARTBEAT_SECONDS, Answers, Order
 from workers.engine import Engine, WorkerInfo
-from workers.errors import InvalidRequest, PipelineFailed, WorkerError
+from workers.errors import InvalidRequest
 from workers.generation import GenerationJob, GenerationLine
+from workers.load import LoadHeader
 from workers.pictures import Size, fit_source, read_picture, size_like
+from workers.rendering import add_error_handlers
 from workers.runner import WAITING_LIMIT
 from workers.schemas import ImagesRequest
 from workers.status import status_router
@@ -22,16 +25,22 @@ from workers.waiting import unheard
 
 DEFAULT_SIDE = 1024
 MAX_SOURCES = 16
+TEXT_ONLY = "input_reference is not supported for T2I models."
 
 
 def create_app(
-    info: WorkerInfo, load: Callable[[], Engine], *, waiting_limit: int = WAITING_LIMIT
+    info: WorkerInfo,
+    load: Callable[[], Engine],
+    *,
+    waiting_limit: int = WAITING_LIMIT,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """The worker's application; `load` runs in the engine thread and may take minutes.
 
     `app.state.runner` is the engine thread's owner: its `failure` tells a process to end.
     """
     line = GenerationLine(info, load, waiting_limit)
+    answers = Answers(info, line, heartbeat_seconds)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -41,9 +50,9 @@ def create_app(
 
     app = FastAPI(title="Turnout worker", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.runner = line.runner
-    app.include_router(status_router(info, line.runner, line.metrics.registry))
-    app.add_exception_handler(WorkerError, _render)
-    app.add_exception_handler(RequestValidationError, _render_fields)
+    app.include_router(status_router(info, line.runner, line.load, line.metrics.registry))
+    app.add_middleware(LoadHeader, load=line.load)
+    add_error_handlers(app)
     app.add_exception_handler(ClientDisconnect, unheard)
 
     @app.post("/v1/images/generations")
@@ -52,7 +61,8 @@ def create_app(
         fields.check_response_format()
         side = min(DEFAULT_SIDE, info.limits.max_side)
         size = fields.target_size(info.limits, (side, side))
-        return await line.answer(GenerationJob.of(fields, size, info.limits), fields, request)
+        job = GenerationJob.of(fields, size, info.limits)
+        return await answers.answer(Order(job, fields, request))
 
     @app.post("/v1/images/edits")
     async def edits(request: Request) -> Response:
@@ -64,9 +74,9 @@ def create_app(
         fields = _edit_fields(texts, bool(uploads))
         fields.check_response_format()
         if "i2i" not in info.tasks and info.encoder == "in-process":
-            raise InvalidRequest("input_reference is not supported for T2I models.")
+            raise InvalidRequest(TEXT_ONLY, param="image")
         if len(uploads) > MAX_SOURCES:
-            raise InvalidRequest(f"At most {MAX_SOURCES} source images.")
+            raise InvalidRequest(f"At most {MAX_SOURCES} source images.", param="image")
         pictures = [
             await run_in_threadpool(read_picture, data, info.limits.max_aspect) for data in uploads
         ]
@@ -74,7 +84,7 @@ def create_app(
         size = fields.target_size(info.limits, fallback)
         sources = [await run_in_threadpool(fit_source, item, info.limits) for item in pictures]
         job = GenerationJob.of(fields, size, info.limits, tuple(sources))
-        return await line.answer(job, fields, request)
+        return await answers.answer(Order(job, fields, request))
 
     return app
 
@@ -89,20 +99,3 @@ def _edit_fields(texts: dict[str, str], has_image: bool) -> ImagesRequest:
     if not has_image:
         raise RequestValidationError([missing])
     return fields
-
-
-async def _render(_: Request, error: Exception) -> Response:
-    """The one place where errors become answers."""
-    if not isinstance(error, WorkerError):
-        raise error
-    if isinstance(error, PipelineFailed):
-        return PlainTextResponse(error.message, error.status)
-    return JSONResponse({"detail": error.message}, error.status, error.headers)
-
-
-async def _render_fields(_: Request, error: Exception) -> Response:
-    """FastAPI's 422 without the caller's values: a prompt is not echoed."""
-    if not isinstance(error, RequestValidationError):
-        raise error
-    details = [{key: item[key] for key in ("type", "loc", "msg")} for item in error.errors()]
-    return JSONResponse({"detail": details}, 422)

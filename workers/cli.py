@@ -87,7 +87,11 @@ def encoder(
 def serve_worker(
     model: ModelOption,
     encoder: Annotated[
-        str, typer.Option(metavar="in-process|URL", help="Where the autoregressive half runs.")
+        list[str],
+        typer.Option(
+            metavar="in-process|URL[,URL]",
+            help="Where the autoregressive half runs; may be given several times.",
+        ),
     ],
     tasks: Annotated[
         str | None,
@@ -99,35 +103,40 @@ def serve_worker(
     port: PortOption = 30010,
     device: DeviceOption = Device.auto,
 ) -> None:
-    """Serve a worker: text to image, and image to image if the encoder is in process."""
+    """Serve a worker; with encoder URLs it holds no language model."""
     configure_logging()
-    url = None if encoder == IN_PROCESS else encoder.rstrip("/")
-    if url is not None and not url.startswith(("http://", "https://")):
-        _fail(f"--encoder must be 'in-process' or an http URL, not {encoder!r}.", 2)
-    chosen = dict(TASKS).get(tasks or ("t2i,i2i" if url is None else "t2i"))
+    urls = _encoder_urls(encoder)
+    chosen = dict(TASKS).get(tasks or ("t2i" if urls else "t2i,i2i"))
     if chosen is None:
         _fail(f"--tasks must be 't2i' or 't2i,i2i', not {tasks!r}.", 2)
-    if url is not None and "i2i" in chosen:
-        _fail("--tasks t2i,i2i needs --encoder in-process for now.", 2)
     checkpoint = _checkpoint(model)
     sock = _listen(host, port)
     info = WorkerInfo(
         model=checkpoint.name,
         tasks=chosen,
-        encoder="in-process" if url is None else "external",
-        encoder_url=url,
+        encoder_urls=urls,
         limits=checkpoint.limits,
     )
-    load = _engine_loader(checkpoint, url, device.value)
-    serve(create_app(info, load), sock)
+    serve(create_app(info, _engine_loader(checkpoint, info, device.value)), sock)
 
 
-def _engine_loader(checkpoint: Checkpoint, url: str | None, device: str) -> Callable[[], Engine]:
+def _encoder_urls(given: list[str]) -> tuple[str, ...]:
+    """The servers, none for in-process; several may share one option, with commas between."""
+    urls = [part.strip().rstrip("/") for value in given for part in value.split(",")]
+    if urls == [IN_PROCESS]:
+        return ()
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            _fail(f"--encoder must be 'in-process' or http URLs, not {url!r}.", 2)
+    return tuple(dict.fromkeys(urls))
+
+
+def _engine_loader(checkpoint: Checkpoint, info: WorkerInfo, device: str) -> Callable[[], Engine]:
     def load() -> Engine:
         # Seconds of imports: they belong in the engine thread, where /health can be asked already.
         from workers.glm_image import load_engine
 
-        return load_engine(checkpoint, url, device)
+        return load_engine(checkpoint, info.encoder_urls, device, info.tasks)
 
     return load
 

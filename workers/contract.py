@@ -62,8 +62,6 @@ def read_generate(body: Any, checkpoint: Checkpoint) -> GenerateRequest:
     """Checks everything that could crash a decoder; raises InvalidRequest."""
     if not isinstance(body, dict):
         raise InvalidRequest("The body must be a JSON object.")
-    if body.get("stream"):
-        raise InvalidRequest("stream is not supported.")
     ids = body.get("input_ids")
     if not isinstance(ids, list) or not ids:
         raise InvalidRequest("input_ids must be a list of token ids, or a list of such lists.")
@@ -93,15 +91,14 @@ def _task(row: Row, checkpoint: Checkpoint) -> Task:
 
 
 def _row(ids: Any, image_data: Any, params: Any, checkpoint: Checkpoint) -> Row:
-    _check_ids(ids, checkpoint)
+    grids = _grids(image_data)
+    target_tokens = check_row(ids, grids, checkpoint)
     try:
         parsed = SamplingParams.model_validate({} if params is None else params)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, ("sampling_params", *first["loc"])))
         raise InvalidRequest(f"{where}: {first['msg']}") from error
-    grids = _grids(image_data)
-    target_tokens = _check_spans(ids, grids, checkpoint)
     length = len(ids) + max(parsed.max_new_tokens, target_tokens)
     if length > checkpoint.context_length:
         raise InvalidRequest(
@@ -109,6 +106,12 @@ def _row(ids: Any, image_data: Any, params: Any, checkpoint: Checkpoint) -> Row:
         )
     sampling = parsed.sampling(checkpoint.vocabulary_size)
     return Row(ids, grids, parsed.max_new_tokens, parsed.sampling_seed, sampling)
+
+
+def check_row(ids: Any, grids: list[list[int]], checkpoint: Checkpoint) -> int:
+    """Checks ids against vocabulary, codebook and grids; returns the tokens of the targets."""
+    _check_ids(ids, checkpoint)
+    return _check_spans(ids, grids, checkpoint)
 
 
 def _check_ids(ids: Any, checkpoint: Checkpoint) -> None:
@@ -153,5 +156,7 @@ def _check_spans(ids: Sequence[int], grids: list[list[int]], checkpoint: Checkpo
     for start, end, grid in zip(starts, ends, grids, strict=False):
         if start <= last_end or end - start - 1 != grid[1] * grid[2]:
             raise InvalidRequest("An image in input_ids is not as long as its grid says.")
+        if not all(code < checkpoint.codebook_size for code in ids[start + 1 : end]):
+            raise InvalidRequest("An image in input_ids holds an id outside the codebook.")
         last_end = end
     return sum(grid[1] * grid[2] for grid in grids[len(ends) :])

@@ -1,18 +1,16 @@
 """The autoregressive decoder: rows of different lengths, grids and seeds in one batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from workers.engine import HasLeft
-from workers.errors import CallerLeft
 from workers.rows import Row
 from workers.sampling import Sampler
 
-LOOK_EVERY = 16  # steps between two looks at whether the caller is still there
+BeforeStep = Callable[[int, Tensor], None]
 
 
 class Decoder:
@@ -30,10 +28,13 @@ class Decoder:
         self._vocabulary = int(model.config.text_config.vision_vocab_size)
 
     @torch.inference_mode()
-    def decode(self, rows: Sequence[Row], has_left: HasLeft = lambda: False) -> list[list[int]]:
-        """The new tokens of each row, in order; raises CallerLeft soon after `has_left`.
+    def decode(
+        self, rows: Sequence[Row], before_step: BeforeStep = lambda _, __: None
+    ) -> list[list[int]]:
+        """The new tokens of each row, in order.
 
-        One call at a time: the model keeps position state on itself.
+        `before_step` is given the number of steps done and their tokens (rows, steps); what it
+        raises ends the work. One call at a time: the model keeps position state on itself.
         """
         # 1. Prompts, left-padded; positions of every token to come
         steps = max(row.max_new_tokens for row in rows)
@@ -44,8 +45,7 @@ class Decoder:
         new_tokens = torch.zeros(len(rows), steps, dtype=torch.long, device=self._device)
         # 2. One step per token: the prompt first, then each token drawn
         for step in range(steps):
-            if step % LOOK_EVERY == 0 and has_left():
-                raise CallerLeft
+            before_step(step, new_tokens[:, :step])
             hidden = self._language(
                 inputs_embeds=self._language.embed_tokens(tokens),
                 position_ids=positions,

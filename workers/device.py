@@ -1,8 +1,12 @@
 """Where the model runs and how it is loaded: device, number type, threads, log of the parts."""
 
+import gc
 import os
+import resource
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import diffusers
@@ -10,9 +14,11 @@ import structlog
 import torch
 import transformers
 
-from workers.errors import DeviceMissing
+from workers.errors import DeviceMissing, EngineBroken, OutOfMemory
 
 MAX_THREADS = 8
+# What torch says in a plain RuntimeError when the host's or a library's memory is full.
+MEMORY_WORDS = ("can't allocate memory", "ALLOC_FAILED")
 
 log = structlog.get_logger()
 
@@ -42,3 +48,37 @@ def load_part(name: str, load: Callable[[], Any], device: torch.device | None = 
         part = part.eval().requires_grad_(False).to(device)
     log.info("loaded", part=name, seconds=round(time.monotonic() - began, 3))
     return part
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Raises OutOfMemory with the memory free again, and EngineBroken for a lost device."""
+    try:
+        yield
+    except torch.AcceleratorError as error:
+        raise EngineBroken("The device's state is lost.") from error
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        # As text: a traceback would hold the tensors of the failed call, and so do its frames.
+        log.error("out_of_memory", reason=str(error).partition("\n")[0])
+        traceback.clear_frames(error.__traceback__)
+    else:
+        return
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    raise OutOfMemory
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(words in str(error) for words in MEMORY_WORDS)
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """The most memory held so far: of the GPU if it is one, else of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

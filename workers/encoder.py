@@ -1,21 +1,21 @@
-"""The autoregressive half behind one protocol: in this process, or an SGLang server by URL."""
+"""The autoregressive half behind one protocol: in this process, or on encoder servers."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import httpx
 import torch
 from torch import Tensor
 
 from workers.checkpoint import Checkpoint
+from workers.contract import check_row
 from workers.decode import Decoder
-from workers.engine import REFUSAL, HasLeft, PictureRequest
-from workers.errors import EncoderError, EncoderUnreachable, WorkLost
+from workers.engine import REFUSAL, PictureRequest
+from workers.errors import EncoderFailed, InvalidRequest
 from workers.layout import Layout, lay_out, source_codes, upsample
-from workers.rows import Row, generate_payload
-
-CONNECT_SECONDS = 3.05
-READ_SECONDS = 100.0
+from workers.remote import EncoderPool
+from workers.rows import Row
+from workers.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,89 +36,81 @@ class PriorTokens:
 class Encoder(Protocol):
     """Turns prompt and sources into prior tokens."""
 
-    def encode(self, request: PictureRequest, has_left: HasLeft) -> PriorTokens:
-        """The prior tokens of one picture."""
+    def encode(self, requests: Sequence[PictureRequest], watch: Watch) -> list[PriorTokens]:
+        """The prior tokens of each picture; the requests differ in their seeds only."""
+
+
+class Scribe:
+    """Writes requests as rows of ids; `vision` holds tower and quantiser, or is left out."""
+
+    def __init__(self, processor: Any, checkpoint: Checkpoint, vision: Any | None) -> None:
+        self._processor = processor
+        self._checkpoint = checkpoint
+        self._vision = vision
+
+    @torch.inference_mode()
+    def row(self, request: PictureRequest) -> tuple[Layout, Row, Tensor | None]:
+        """The row to decode with its layout, and the sources' codes at 32 pixels."""
+        if request.sources and self._vision is None:
+            raise NotImplementedError(REFUSAL)
+        layout = lay_out(self._processor, request, self._checkpoint.context_length)
+        ids, codes = layout.input_ids, None
+        if request.sources:
+            codes = source_codes(self._vision, layout)
+            ids = ids.masked_scatter(ids == self._checkpoint.image_token_id, codes)
+        return layout, layout.row(ids, request.seed, self._checkpoint.sampling), codes
+
+    def read(
+        self, layout: Layout, row: Row, tokens: list[int], codes: Tensor | None
+    ) -> PriorTokens:
+        """The prior tokens in the row's new tokens; raises EncoderFailed."""
+        return prior_tokens(layout, row, tokens, self._checkpoint, codes)
 
 
 class InProcessEncoder:
     """Language model, vision tower and quantiser in this process."""
 
     def __init__(self, model: Any, processor: Any, checkpoint: Checkpoint) -> None:
-        self._model = model
-        self._processor = processor
-        self._checkpoint = checkpoint
         self._decoder = Decoder(model)
+        self._scribe = Scribe(processor, checkpoint, model)
 
-    def encode(self, request: PictureRequest, has_left: HasLeft) -> PriorTokens:
-        """Decodes here; sources become codes in place of their placeholders."""
-        layout, row, codes = self.row(request)
-        return prior_tokens(
-            layout, row, self._decoder.decode([row], has_left)[0], self._checkpoint, codes
-        )
-
-    @torch.inference_mode()
-    def row(self, request: PictureRequest) -> tuple[Layout, Row, Tensor | None]:
-        """The row to decode with its layout, and the sources' codes at 32 pixels."""
-        layout = lay_out(self._processor, request, self._checkpoint.context_length)
-        ids, codes = layout.input_ids, None
-        if request.sources:
-            codes = source_codes(self._model, layout)
-            ids = ids.masked_scatter(ids == self._checkpoint.image_token_id, codes)
-        return layout, layout.row(ids, request.seed, self._checkpoint.sampling), codes
+    def encode(self, requests: Sequence[PictureRequest], watch: Watch) -> list[PriorTokens]:
+        """Decodes here, all rows as one batch."""
+        watch.at("encoding", 0, 0)
+        layout, row, codes = self._scribe.row(requests[0])
+        rows = [replace(row, seed=request.seed) for request in requests]
+        total = row.max_new_tokens
+        outputs = self._decoder.decode(rows, lambda done, _: watch.at("encoding", done, total))
+        watch.at("encoding", total, total)
+        return [self._scribe.read(layout, row, tokens, codes) for tokens in outputs]
 
 
 class RemoteEncoder:
-    """An encoder server with SGLang's `/generate`; text only, as SGLang's own client."""
+    """Encoder servers with SGLang's `/generate`; sources are turned into ids here, or refused."""
 
-    def __init__(self, url: str, processor: Any, checkpoint: Checkpoint) -> None:
-        self._url = url
-        self._processor = processor
+    def __init__(
+        self, pool: EncoderPool, processor: Any, checkpoint: Checkpoint, vision: Any | None = None
+    ) -> None:
+        self._pool = pool
         self._checkpoint = checkpoint
-        self._timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-        self._tls = httpx.create_ssl_context(trust_env=False)
+        self._scribe = Scribe(processor, checkpoint, vision)
 
-    def encode(self, request: PictureRequest, has_left: HasLeft) -> PriorTokens:
-        """Decodes there, with the same sampling as in process.
+    def encode(self, requests: Sequence[PictureRequest], watch: Watch) -> list[PriorTokens]:
+        """Decodes there, all rows as one call, with the same sampling as in process.
 
-        Raises EncoderUnreachable before any work, WorkLost after, EncoderError for a bad answer.
+        Raises EncoderUnreachable before any work, EncoderLost after, EncoderFailed for a bad
+        answer.
         """
-        if request.sources:
-            raise NotImplementedError(REFUSAL)
-        layout = lay_out(self._processor, request, self._checkpoint.context_length)
-        row = layout.row(layout.input_ids, request.seed, self._checkpoint.sampling)
-        return prior_tokens(layout, row, self._ask(row), self._checkpoint)
-
-    def _ask(self, row: Row) -> list[int]:
+        watch.at("encoding", 0, 0)
+        layout, row, codes = self._scribe.row(requests[0])
         try:
-            # A connection per call: a kept one that the encoder had closed would look like lost
-            # work, and a refused one proves that nothing began.
-            answer = httpx.post(
-                f"{self._url}/generate",
-                json=generate_payload(row),
-                timeout=self._timeout,
-                verify=self._tls,
-                trust_env=False,
-            )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise EncoderUnreachable from error
-        except httpx.TransportError as error:
-            raise WorkLost("The external encoder broke off.") from error
-        if answer.status_code in (429, 503):
-            raise EncoderUnreachable("The external encoder is busy or loading.")
-        if answer.status_code != 200:
-            raise EncoderError(f"The encoder answered {answer.status_code}.")
-        return output_ids(answer)
-
-
-def output_ids(answer: httpx.Response) -> list[int]:
-    """The new tokens of a single `/generate` answer; raises EncoderError."""
-    try:
-        ids = answer.json()["output_ids"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise EncoderError("The encoder's answer is not JSON with output_ids.") from error
-    if not isinstance(ids, list) or not all(type(token) is int for token in ids):
-        raise EncoderError("The encoder's output_ids are not a list of integers.")
-    return ids
+            # One id that no embedding has, and SGLang's whole server ends.
+            check_row(row.input_ids, [list(grid) for grid in row.grids], self._checkpoint)
+        except InvalidRequest as error:
+            raise RuntimeError(f"This row must not be sent: {error.message}") from error
+        rows = [replace(row, seed=request.seed) for request in requests]
+        outputs = self._pool.decode(rows, layout.source_count, watch)
+        return [self._scribe.read(layout, row, tokens, codes) for tokens in outputs]
 
 
 def prior_tokens(
@@ -128,16 +120,18 @@ def prior_tokens(
     checkpoint: Checkpoint,
     codes: Tensor | None = None,
 ) -> PriorTokens:
-    """Cuts the target out of the new tokens; raises EncoderError if it is not all there."""
+    """Cuts the target out of the new tokens; raises EncoderFailed if it is not all there."""
     height, width = layout.target
     target = new_tokens[layout.offset : layout.offset + height * width]
     if len(target) < height * width:
-        raise EncoderError(
+        raise EncoderFailed(
             f"The encoder gave {len(new_tokens)} tokens, {layout.max_new_tokens - 1} are needed."
         )
+    if not all(0 <= token < checkpoint.vocabulary_size for token in new_tokens):
+        raise EncoderFailed("The encoder gave ids outside the vocabulary.")
     # An id beyond the codebook is an IndexError in the diffusion half, on a GPU a lost device.
-    if not all(0 <= token < checkpoint.codebook_size for token in target):
-        raise EncoderError("The encoder gave ids outside the codebook.")
+    if not all(token < checkpoint.codebook_size for token in target):
+        raise EncoderFailed("The encoder gave ids outside the codebook.")
     image_ids = grids = None
     if codes is not None:
         sources = layout.grids[: layout.source_count]

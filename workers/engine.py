@@ -1,14 +1,15 @@
 """What an engine is: a request for one picture in, a picture out. Knows no HTTP and no torch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from PIL import Image
 
+from workers.watch import Watch
+
 Task = Literal["t2i", "i2i"]
 EncoderKind = Literal["in-process", "external"]
-HasLeft = Callable[[], bool]
 
 REFUSAL = "I2I mode is not supported yet via external SGLang encoder URL."
 
@@ -29,9 +30,13 @@ class WorkerInfo:
 
     model: str
     tasks: tuple[Task, ...] = ("t2i", "i2i")
-    encoder: EncoderKind = "in-process"
-    encoder_url: str | None = None
+    encoder_urls: tuple[str, ...] = ()
     limits: ImageLimits = field(default_factory=ImageLimits)
+
+    @property
+    def encoder(self) -> EncoderKind:
+        """Where the autoregressive half runs."""
+        return "external" if self.encoder_urls else "in-process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,16 @@ class Picture:
 
 
 class Engine(Protocol):
-    """Makes pictures one at a time; every method runs in the engine thread."""
+    """Makes pictures, one request at a time; every method runs in the engine thread."""
 
     def warm_up(self) -> None:
         """Makes one small picture, so that the first request is not the slow one."""
 
-    def generate(self, request: PictureRequest, has_left: HasLeft) -> Picture:
-        """Makes one picture; raises CallerLeft soon after `has_left` turns true."""
+    def generate(self, requests: Sequence[PictureRequest], watch: Watch) -> list[Picture]:
+        """Makes one picture per request; the requests differ in their seeds only.
+
+        Calls `watch.at` between all steps, which raises CallerLeft once nobody waits.
+        """
 
     def peak_memory_mb(self) -> float:
         """The most memory the engine has held, in MB."""

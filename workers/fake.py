@@ -2,20 +2,19 @@
 
 import hashlib
 import time
+from collections.abc import Sequence
 
 from PIL import Image
 
 from workers.engine import (
     REFUSAL,
-    EncoderKind,
-    HasLeft,
     ImageLimits,
     Picture,
     PictureRequest,
     Task,
     WorkerInfo,
 )
-from workers.errors import CallerLeft
+from workers.watch import Watch
 
 NO_SOURCE = (128, 128, 128)
 Colour = tuple[int, int, int]
@@ -37,7 +36,10 @@ def _colour(data: bytes) -> Colour:
 
 
 class FakeEngine:
-    """Obeys the engine protocol, sleeps as told, and keeps the prompts in the order it ran them."""
+    """Obeys the engine protocol, sleeps as told, and keeps the prompts in the order it ran them.
+
+    Its seconds are spent on the request's own number of steps, with as many looks in between.
+    """
 
     def __init__(
         self,
@@ -45,36 +47,43 @@ class FakeEngine:
         seconds: float = 0.0,
         load_seconds: float = 0.0,
         tasks: tuple[Task, ...] = ("t2i", "i2i"),
-        encoder: EncoderKind = "in-process",
-        encoder_url: str | None = None,
+        encoder_urls: tuple[str, ...] = (),
         limits: ImageLimits | None = None,
     ) -> None:
         self.info = WorkerInfo(
-            "fake-glm-image", tasks, encoder, encoder_url, limits or ImageLimits(64, 2048)
+            "fake-glm-image", tasks, encoder_urls, limits or ImageLimits(64, 2048)
         )
         self.seconds = seconds
         self.load_seconds = load_seconds
         self.prompts: list[str] = []
+        self.steps = 0
 
     def warm_up(self) -> None:
         """Sleeps as long as a model would load."""
         time.sleep(self.load_seconds)
 
-    def generate(self, request: PictureRequest, has_left: HasLeft) -> Picture:
-        """Paints three bands; refuses sources with an external encoder as SGLang does."""
-        self.prompts.append(request.prompt)
-        if request.sources and self.info.encoder == "external":
+    def generate(self, requests: Sequence[PictureRequest], watch: Watch) -> list[Picture]:
+        """Paints three bands each; refuses sources where a real worker would have no tower."""
+        first = requests[0]
+        self.prompts.append(first.prompt)
+        if first.sources and "i2i" not in self.info.tasks:
             raise NotImplementedError(REFUSAL)
-        until = time.monotonic() + self.seconds
-        while (left := until - time.monotonic()) > 0:
-            if has_left():
-                raise CallerLeft
-            time.sleep(min(left, 0.01))
+        watch.at("encoding", 0, 1)
+        return [self._picture(request, watch) for request in requests]
+
+    def _picture(self, request: PictureRequest, watch: Watch) -> Picture:
+        watch.at("denoising", 0, request.steps)
+        for step in range(request.steps):
+            time.sleep(self.seconds / request.steps)
+            self.steps += 1
+            watch.at("denoising", step + 1, request.steps)
+        watch.at("decoding", 0, 1)
         image = Image.new("RGB", (request.width, request.height))
         for band, colour in enumerate(fake_colours(request)):
             start, end = (band * request.width // 3, (band + 1) * request.width // 3)
             image.paste(colour, (start, 0, end, request.height))
-        return Picture(image, len(request.prompt), 1, {"encode": 0.0, "denoise": self.seconds})
+        seconds = {"encode": 0.0, "denoise": self.seconds, "decode": 0.0}
+        return Picture(image, len(request.prompt), 1, seconds)
 
     def peak_memory_mb(self) -> float:
         """A fake holds nothing."""

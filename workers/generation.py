@@ -1,31 +1,26 @@
-"""One request's pictures, from the line through the engine to the answer's bytes."""
+"""The engine thread with its waiting line: requests in, finished pictures out."""
 
 import secrets
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-import pybase64
 import structlog
-from fastapi import Request
 from PIL import Image
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
 
-from workers.engine import Engine, HasLeft, ImageLimits, Picture, PictureRequest, WorkerInfo
-from workers.errors import CallerLeft, NotBegun, WorkerError, WorkLost
-from workers.pictures import Size, rounded_up, write_picture
-from workers.runner import Run, Runner
-from workers.schemas import ImageItem, ImagesAnswer, ImagesRequest, Usage
+from workers.engine import Engine, ImageLimits, Picture, PictureRequest, WorkerInfo
+from workers.errors import WorkerError
+from workers.load import Forecast, Load
+from workers.pictures import Size, rounded_up
+from workers.runner import Run, Runner, Ticket
+from workers.schemas import ImagesRequest
 from workers.telemetry import WorkerMetrics
-from workers.waiting import result_of
+from workers.watch import Watch
 
 DEFAULT_STEPS = 30
 DEFAULT_GUIDANCE = 1.5
-DEFAULT_FORMAT = "jpeg"
-IGNORED_HEADER = "x-turnout-ignored"
 
 log = structlog.get_logger()
 
@@ -59,6 +54,11 @@ class GenerationJob:
         )
         return cls(first, fields.n or 1, size)
 
+    @property
+    def requests(self) -> list[PictureRequest]:
+        """One request per picture, in seed order."""
+        return [replace(self.first, seed=self.first.seed + at) for at in range(self.count)]
+
 
 @dataclass(frozen=True, slots=True)
 class Generated:
@@ -70,46 +70,70 @@ class Generated:
 
 
 class GenerationLine:
-    """The engine thread with its waiting line, and what comes before and after it."""
+    """Runs one job at a time, and knows how long what is here will take."""
 
     def __init__(self, info: WorkerInfo, load: Callable[[], Engine], waiting_limit: int) -> None:
         self._info = info
+        self._forecast = Forecast()
         self.runner: Runner[GenerationJob, Generated] = Runner(
             lambda: self._warm(load), waiting_limit
         )
-        self.metrics = WorkerMetrics(self.runner)
+        self.metrics = WorkerMetrics(self.runner, lambda: self.load().predicted_seconds or 0.0)
+
+    def load(self) -> Load:
+        """What runs and waits now."""
+        tickets = self.runner.tickets()
+        running = [ticket for ticket in tickets if ticket.began is not None]
+        seconds = [self._seconds_left(ticket) for ticket in tickets]
+        known = [each for each in seconds if each is not None]
+        return Load(
+            in_flight=len(running),
+            waiting=len(tickets) - len(running),
+            capacity=1,
+            predicted_seconds=sum(known) if len(known) == len(seconds) else None,
+        )
+
+    def _seconds_left(self, ticket: Ticket[GenerationJob, Generated]) -> float | None:
+        one = self._forecast.seconds(ticket.job.first)
+        if one is None:
+            return None
+        elapsed = 0.0 if ticket.began is None else time.monotonic() - ticket.began
+        return max(0.0, one * ticket.job.count - elapsed)
 
     def _warm(self, load: Callable[[], Engine]) -> Run[GenerationJob, Generated]:
         began = time.monotonic()
         engine = load()
         engine.warm_up()
         log.info("ready", model=self._info.model, seconds=round(time.monotonic() - began, 3))
-        return lambda job, has_left: self._run(engine, job, has_left)
+        return lambda jobs, watches: [
+            self._run(engine, job, watch) for job, watch in zip(jobs, watches, strict=True)
+        ]
 
-    def _run(self, engine: Engine, job: GenerationJob, has_left: HasLeft) -> Generated:
-        pictures: list[Picture] = []
+    def _run(self, engine: Engine, job: GenerationJob, watch: Watch) -> Generated:
         began = time.monotonic()
-        for number in range(job.count):
-            if has_left():
-                raise CallerLeft
-            request = replace(job.first, seed=job.first.seed + number)
-            try:
-                picture = engine.generate(request, has_left)
-            except NotBegun as error:
-                if not pictures:
-                    raise
-                raise WorkLost from error
-            self.metrics.observe_stages(request.task, picture.stage_seconds)
-            pictures.append(picture)
-        return Generated(pictures, time.monotonic() - began, engine.peak_memory_mb())
+        pictures = engine.generate(job.requests, watch)
+        made = Generated(pictures, time.monotonic() - began, engine.peak_memory_mb())
+        self._observe(job, made)
+        return made
 
-    async def answer(self, job: GenerationJob, fields: ImagesRequest, request: Request) -> Response:
-        """Waits for the pictures and writes SGLang's answer; one log line per request."""
+    def _observe(self, job: GenerationJob, made: Generated) -> None:
+        for picture in made.pictures:
+            self._forecast.learn(job.first, picture.stage_seconds)
+            self.metrics.observe_stages(job.first.task, picture.stage_seconds)
+        self.metrics.observe_run(
+            pictures=job.count,
+            tokens=sum(picture.completion_tokens for picture in made.pictures),
+            encode_seconds=_total(made.pictures, "encode"),
+            peak_memory_mb=made.peak_memory_mb,
+        )
+
+    @contextmanager
+    def recorded(self, job: GenerationJob, request_id: str) -> Iterator[None]:
+        """Counts and logs one request by its end: one line each."""
         began = time.monotonic()
-        outcome = "cancelled"
+        outcome = "CallerLeft"
         try:
-            made = await result_of(self.runner.submit(job), request)
-            body = await run_in_threadpool(self._body, job, made, fields)
+            yield
             outcome = "ok"
         except WorkerError as error:
             outcome = type(error).__name__
@@ -118,7 +142,7 @@ class GenerationLine:
             self.metrics.requests.labels(job.first.task, outcome).inc()
             log.info(
                 "generation",
-                request_id=request.headers.get("x-request-id", "")[:128],
+                request_id=request_id[:128],
                 task=job.first.task,
                 size=f"{job.size[0]}x{job.size[1]}",
                 steps=job.first.steps,
@@ -126,34 +150,7 @@ class GenerationLine:
                 outcome=outcome,
                 seconds=round(time.monotonic() - began, 3),
             )
-        # GLM-Image has no negative prompt; SGLang drops it without a word, we say so.
-        headers = {IGNORED_HEADER: "negative_prompt"} if fields.negative_prompt else {}
-        return Response(body, media_type="application/json", headers=headers)
 
-    def _body(self, job: GenerationJob, made: Generated, fields: ImagesRequest) -> bytes:
-        items = []
-        for picture in made.pictures:
-            cut = picture.image.crop((0, 0, *job.size))
-            data = write_picture(cut, fields.output_format or DEFAULT_FORMAT, fields.quality)
-            items.append(ImageItem(b64_json=pybase64.b64encode(data).decode("ascii")))
-        answer = ImagesAnswer(
-            id=uuid.uuid4().hex,
-            created=int(time.time()),
-            data=items,
-            peak_memory_mb=made.peak_memory_mb,
-            inference_time_s=round(made.seconds, 4),
-            usage=self._usage(made.pictures),
-        )
-        return answer.model_dump_json().encode()
 
-    def _usage(self, pictures: list[Picture]) -> Usage | None:
-        if self._info.encoder == "in-process":
-            return None
-        prompt = sum(picture.prompt_tokens for picture in pictures)
-        completion = sum(picture.completion_tokens for picture in pictures)
-        return Usage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            total_tokens=prompt + completion,
-            image_count=len(pictures),
-        )
+def _total(pictures: Sequence[Picture], stage: str) -> float:
+    return sum(picture.stage_seconds.get(stage, 0.0) for picture in pictures)

@@ -1,7 +1,7 @@
 """GLM-Image on torch: an encoder for the prior tokens, diffusers' pipeline for the rest."""
 
-import resource
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,14 +19,25 @@ from transformers import (
 )
 
 from workers.checkpoint import Checkpoint
-from workers.device import load_part, prepare_torch
+from workers.device import guarded, load_part, peak_memory_mb, prepare_torch
 from workers.encoder import Encoder, InProcessEncoder, PriorTokens, RemoteEncoder
-from workers.engine import HasLeft, ImageLimits, Picture, PictureRequest
-from workers.errors import CallerLeft, EngineBroken
+from workers.engine import ImageLimits, Picture, PictureRequest, Task
+from workers.remote import EncoderPool
+from workers.vision import load_source_encoder
+from workers.watch import Watch
 
 
-def load_engine(checkpoint: Checkpoint, encoder_url: str | None, device: str) -> "GlmImageEngine":
-    """Loads every part that is needed; with an external encoder, none of the language model."""
+def load_engine(
+    checkpoint: Checkpoint,
+    encoder_urls: Sequence[str],
+    device: str,
+    tasks: Sequence[Task] = ("t2i", "i2i"),
+) -> "GlmImageEngine":
+    """Loads every part that is needed, and no other.
+
+    With an external encoder nothing of the language model; of its checkpoint the vision tower
+    and the quantiser alone, and these for edits only.
+    """
     where, dtype = prepare_torch(device)
     at, options = checkpoint.path, {"local_files_only": True}
 
@@ -37,12 +48,15 @@ def load_engine(checkpoint: Checkpoint, encoder_url: str | None, device: str) ->
 
     processor = load_part("processor", lambda: load_processor(checkpoint))
     encoder: Encoder
-    if encoder_url is None:
+    if not encoder_urls:
         # Keyword names differ between the two libraries' versions in use.
         language = model("vision_language_encoder", GlmImageForConditionalGeneration, dtype=dtype)
         encoder = InProcessEncoder(language, processor, checkpoint)
     else:
-        encoder = RemoteEncoder(encoder_url, processor, checkpoint)
+        vision = None
+        if "i2i" in tasks:
+            vision = load_part("vision", lambda: load_source_encoder(checkpoint, dtype), where)
+        encoder = RemoteEncoder(EncoderPool(encoder_urls), processor, checkpoint, vision)
     pipeline: Any = GlmImagePipeline(
         tokenizer=load_part(
             "tokenizer", lambda: ByT5Tokenizer.from_pretrained(at / "tokenizer", **options)
@@ -80,38 +94,34 @@ class GlmImageEngine:
         request = PictureRequest("warm-up", side, side, steps=1, guidance=1.5, seed=0)
         if isinstance(self._encoder, RemoteEncoder):
             blank = torch.zeros(1, (side // 16) ** 2, dtype=torch.long)
-            self.diffuse(request, PriorTokens(blank), lambda: False)
+            self._picture(request, PriorTokens(blank), 0.0, Watch())
         else:
-            self.generate(request, lambda: False)
+            self.generate([request], Watch())
 
-    def generate(self, request: PictureRequest, has_left: HasLeft) -> Picture:
-        """Encodes, then diffuses; the same seed begins both."""
-        try:
-            began = time.monotonic()
-            prior = self._encoder.encode(request, has_left)
-            encoded = time.monotonic()
-            image, denoise, decode = self.diffuse(request, prior, has_left)
-        except torch.AcceleratorError as error:
-            raise EngineBroken("The device's state is lost.") from error
-        return Picture(
-            image,
-            prior.prompt_tokens,
-            prior.completion_tokens,
-            {"encode": encoded - began, "denoise": denoise, "decode": decode},
-        )
+    def generate(self, requests: Sequence[PictureRequest], watch: Watch) -> list[Picture]:
+        """Encodes all together, then diffuses each; the same seed begins both."""
+        began = time.monotonic()
+        with guarded():
+            priors = self._encoder.encode(requests, watch)
+            seconds = (time.monotonic() - began) / len(requests)
+            return [
+                self._picture(request, prior, seconds, watch)
+                for request, prior in zip(requests, priors, strict=True)
+            ]
 
-    def diffuse(
-        self, request: PictureRequest, prior: PriorTokens, has_left: HasLeft
-    ) -> tuple[Any, float, float]:
-        """Prior tokens to a picture, with the seconds until the last step and after it."""
+    def _picture(
+        self, request: PictureRequest, prior: PriorTokens, encode_seconds: float, watch: Watch
+    ) -> Picture:
         began = time.monotonic()
         steps_ended = began
+        watch.at("denoising", 0, request.steps)
 
-        def after_step(*_: Any) -> dict[str, Any]:
+        def after_step(_: Any, step: int, *__: Any) -> dict[str, Any]:
             nonlocal steps_ended
-            if has_left():
-                raise CallerLeft
-            steps_ended = time.monotonic()
+            watch.at("denoising", step + 1, request.steps)
+            if step + 1 == request.steps:
+                steps_ended = time.monotonic()
+                watch.at("decoding", 0, 1)
             return {}
 
         def on_device(parts: list[torch.Tensor] | None) -> list[torch.Tensor] | None:
@@ -131,10 +141,13 @@ class GlmImageEngine:
             source_image_grid_thw=on_device(prior.source_image_grid_thw),
             callback_on_step_end=after_step,
         ).images[0]
-        return image, steps_ended - began, time.monotonic() - steps_ended
+        seconds = {
+            "encode": encode_seconds,
+            "denoise": steps_ended - began,
+            "decode": time.monotonic() - steps_ended,
+        }
+        return Picture(image, prior.prompt_tokens, prior.completion_tokens, seconds)
 
     def peak_memory_mb(self) -> float:
         """Of the GPU if there is one, else of the process."""
-        if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device) / 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        return peak_memory_mb(self._device)

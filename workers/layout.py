@@ -64,7 +64,7 @@ def lay_out(processor: Any, request: PictureRequest, context_length: int) -> Lay
     pixels = inputs["pixel_values"] if request.sources else None
     layout = Layout(inputs["input_ids"][0], inputs["image_grid_thw"], pixels)
     if len(layout.input_ids) + layout.max_new_tokens > context_length:
-        raise InvalidRequest("The prompt is too long for the model.")
+        raise InvalidRequest("The prompt is too long for the model.", param="prompt")
     return layout
 
 

@@ -54,12 +54,12 @@ def read_picture(data: bytes, max_aspect: float) -> Image.Image:
         image.load()
         rgb = _rgb(_upright(image))
     except PILLOW_FAULTS as error:
-        raise InvalidRequest("A source image cannot be decoded.") from error
+        raise _refused("cannot be decoded") from error
     width, height = rgb.size
     if min(width, height) < MIN_SOURCE_SIDE:
-        raise InvalidRequest(f"A source image is {width}x{height}, below 8x8.")
+        raise _refused(f"is {width}x{height}, below 8x8")
     if max(width, height) > max_aspect * min(width, height):
-        raise InvalidRequest(f"A source image is {width}x{height}, beyond {max_aspect:g}:1.")
+        raise _refused(f"is {width}x{height}, beyond {max_aspect:g}:1")
     return rgb
 
 
@@ -75,7 +75,11 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _check_header(width: int, height: int) -> None:
     if max(width, height) > MAX_SOURCE_SIDE or width * height > MAX_SOURCE_PIXELS:
-        raise InvalidRequest(f"A source image is too large: {width}x{height}.")
+        raise _refused(f"is too large: {width}x{height}")
+
+
+def _refused(why: str) -> InvalidRequest:
+    return InvalidRequest(f"A source image {why}.", "invalid_image", "image")
 
 
 def _rgb(image: Image.Image) -> Image.Image:

@@ -53,3 +53,11 @@ def generate_payload(row: Row, sources: int = 0) -> dict[str, Any]:
     if sources:
         payload["extra_key"] = ",".join("x".join(map(str, g)) for g in row.grids[:sources])
     return payload
+
+
+def list_payload(rows: Sequence[Row], sources: int = 0) -> dict[str, Any]:
+    """The same for several rows as one batch: every field a list; one row in its single form."""
+    payloads = [generate_payload(row, sources) for row in rows]
+    if len(payloads) == 1:
+        return payloads[0]
+    return {key: [payload[key] for payload in payloads] for key in payloads[0]}

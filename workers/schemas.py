@@ -65,23 +65,27 @@ class ImagesRequest(BaseModel):
     def check_response_format(self) -> None:
         """Refuses anything but `b64_json`; SGLang's default is `url`, so it must be said."""
         if self.response_format != "b64_json":
-            raise InvalidRequest(NO_STORAGE)
+            raise InvalidRequest(NO_STORAGE, param="response_format")
 
     def target_size(self, limits: ImageLimits, fallback: Size) -> Size:
         """The size asked for in pixels, or the fallback; raises InvalidRequest."""
         if self.width is not None and self.height is not None:
             size = (self.width, self.height)
         elif self.width is not None or self.height is not None:
-            raise InvalidRequest("width and height go together.")
+            raise InvalidRequest("width and height go together.", "invalid_size", "width")
         elif self.size is None:
             size = fallback
         elif match := re.fullmatch(r"(\d{1,5})x(\d{1,5})", self.size.strip().lower()):
             size = (int(match[1]), int(match[2]))
         else:
-            raise InvalidRequest(f"Invalid size: {self.size[:40]!r}, must be 'WxH'.")
+            raise InvalidRequest(
+                f"Invalid size: {self.size[:40]!r}, must be 'WxH'.", "invalid_size", "size"
+            )
         if min(size) < 1 or rounded_up(max(size), limits.step) > limits.max_side:
             raise InvalidRequest(
-                f"Invalid size: {size[0]}x{size[1]}, sides must be 1 to {limits.max_side}."
+                f"Invalid size: {size[0]}x{size[1]}, sides must be 1 to {limits.max_side}.",
+                "invalid_size",
+                "size",
             )
         return size
 

@@ -1,5 +1,7 @@
 """The routes that say how a worker is and what it can do."""
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
@@ -8,16 +10,20 @@ from starlette.responses import JSONResponse, Response
 
 from workers.engine import WorkerInfo
 from workers.health import EncoderHealth
+from workers.load import Load
 from workers.pictures import MIN_SOURCE_SIDE
 from workers.runner import Runner
 
 
 def status_router(
-    info: WorkerInfo, runner: Runner[Any, Any], registry: CollectorRegistry
+    info: WorkerInfo,
+    runner: Runner[Any, Any],
+    load: Callable[[], Load],
+    registry: CollectorRegistry,
 ) -> APIRouter:
     """`/health`, `/liveness`, `/model_info`, `/v1/models`, `/server_info` and `/metrics`."""
     router = APIRouter()
-    encoder = EncoderHealth(info.encoder_url) if info.encoder_url else None
+    encoder = EncoderHealth(info.encoder_urls) if info.encoder_urls else None
     task_type = "TI2I" if "i2i" in info.tasks else "T2I"
 
     @router.get("/health")
@@ -25,7 +31,7 @@ def status_router(
     async def health() -> JSONResponse:
         """200 once warm, and as long as an external encoder answers; else 503 with the reason."""
         status = str(runner.state)
-        encoder_state: str = "ok" if info.encoder == "external" else info.encoder
+        encoder_state: str = info.encoder
         if encoder is not None:
             encoder_state = "ok" if await encoder.is_ok() else "unreachable"
             if status == "ok" and encoder_state == "unreachable":
@@ -33,10 +39,8 @@ def status_router(
         answer = {
             "status": status,
             "tasks": list(info.tasks),
-            "capacity": 1,
-            "in_flight": runner.in_flight,
-            "waiting": runner.waiting,
             "encoder": encoder_state,
+            **asdict(load()),
         }
         return JSONResponse(answer, 200 if status == "ok" else 503)
 
@@ -56,6 +60,7 @@ def status_router(
             "encoder": info.encoder,
             "capacity": 1,
             "stops_on_disconnect": True,
+            "streams_progress": True,
             "image_limits": {
                 "min_source_side": MIN_SOURCE_SIDE,
                 "min_side": info.limits.min_side,

@@ -3,7 +3,7 @@
 import logging
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import structlog
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from workers.runner import Runner
 
+BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500)
 
 
@@ -50,7 +51,7 @@ def configure_logging(stream: TextIO | None = None) -> None:
 class WorkerMetrics:
     """The metrics of one worker, in a registry of its own."""
 
-    def __init__(self, runner: Runner[Any, Any]) -> None:
+    def __init__(self, runner: Runner[Any, Any], predicted_seconds: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "turnout_worker_requests",
@@ -65,12 +66,42 @@ class WorkerMetrics:
             buckets=SECONDS,
             registry=self.registry,
         )
+        self._batch = Histogram(
+            "turnout_worker_batch_size",
+            "Pictures per run of the engine.",
+            buckets=BATCH_SIZES,
+            registry=self.registry,
+        )
+        self._speed = Gauge(
+            "turnout_worker_tokens_per_second",
+            "Tokens per second of the latest encoding.",
+            registry=self.registry,
+        )
+        self._memory = Gauge(
+            "turnout_worker_peak_memory_bytes",
+            "The most memory the engine has held.",
+            registry=self.registry,
+        )
+        Gauge(
+            "turnout_worker_predicted_seconds",
+            "Seconds until all that runs and waits is done.",
+            registry=self.registry,
+        ).set_function(predicted_seconds)
         observe_runner("turnout_worker", runner, self.registry)
 
     def observe_stages(self, task: str, seconds: Mapping[str, float]) -> None:
         """Counts one picture's stages."""
         for stage, value in seconds.items():
             self.stages.labels(task, stage).observe(value)
+
+    def observe_run(
+        self, pictures: int, tokens: int, encode_seconds: float, peak_memory_mb: float
+    ) -> None:
+        """Counts one run of the engine."""
+        self._batch.observe(pictures)
+        self._memory.set(peak_memory_mb * 2**20)
+        if encode_seconds > 0:
+            self._speed.set(tokens / encode_seconds)
 
 
 class EncoderMetrics:
@@ -87,13 +118,38 @@ class EncoderMetrics:
         for task in ("t2i", "i2i"):
             self.requests.labels(task)
         self.tokens = Counter("turnout_encoder_tokens", "Tokens decoded.", registry=self.registry)
+        self.steps = Counter(
+            "turnout_encoder_steps", "Steps of the decoder.", registry=self.registry
+        )
         self.seconds = Histogram(
             "turnout_encoder_decode_seconds",
-            "Seconds per decoded batch.",
+            "Seconds per call, waiting included.",
             buckets=SECONDS,
             registry=self.registry,
         )
+        self._batch = Histogram(
+            "turnout_encoder_batch_size",
+            "Rows per decoded batch.",
+            buckets=BATCH_SIZES,
+            registry=self.registry,
+        )
+        self._speed = Gauge(
+            "turnout_encoder_tokens_per_second",
+            "Tokens per second of the latest batch, all rows together.",
+            registry=self.registry,
+        )
+        self._memory = Gauge(
+            "turnout_encoder_peak_memory_bytes",
+            "The most memory the decoder has held.",
+            registry=self.registry,
+        )
         observe_runner("turnout_encoder", runner, self.registry)
+
+    def observe_batch(self, rows: int, tokens: int, seconds: float, memory_mb: float) -> None:
+        """Counts one decoded batch."""
+        self._batch.observe(rows)
+        self._speed.set(tokens / seconds)
+        self._memory.set(memory_mb * 2**20)
 
 
 def observe_runner(prefix: str, runner: Runner[Any, Any], registry: CollectorRegistry) -> None:

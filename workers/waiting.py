@@ -1,10 +1,12 @@
 """Waits for a job's result while watching whether the caller is still there."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from workers.errors import CallerLeft
 from workers.runner import Ticket
@@ -18,23 +20,33 @@ async def result_of(ticket: Ticket[Job, Result], request: Request) -> Result:
 
     The request's body must have been read, so that the next message is the disconnect.
     """
-    work: asyncio.Future[Any] = asyncio.wrap_future(ticket.future)
-    leaving: asyncio.Future[Any] = asyncio.create_task(_until_left(request))
+
+    async def result() -> Result:
+        return await asyncio.wrap_future(ticket.future)
+
     try:
-        await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise CallerLeft
-        result: Result = work.result()
-        return result
+        return await unless_left(result(), request.receive)
     finally:
-        leaving.cancel()
-        if not work.done():
-            ticket.leave()
-            work.cancel()
+        ticket.leave()
 
 
-async def _until_left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def unless_left(work: Coroutine[Any, Any, Result], receive: Receive) -> Result:
+    """The work's result; cancels it and raises CallerLeft if the caller leaves first."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_until_left(receive))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            raise CallerLeft
+        result: Any = tasks[0].result()
+        return result  # type: ignore[no-any-return]  # the list holds two kinds of tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _until_left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

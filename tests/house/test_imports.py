@@ -67,9 +67,9 @@ STANDARD_LIBRARY_ONLY = ("gateway.errors", "gateway.routing")
 
 TORCH = frozenset({"torch", "transformers", "diffusers", "accelerate"})
 TORCH_MODULES = frozenset(
-    # `device`, `layout` and `sampling` are the halves of `glm_image`, `encoder` and `decode`.
+    # `device`, `layout`, `sampling` and `vision` are parts of `glm_image`, `encoder`, `decode`.
     f"workers.{name}"
-    for name in ("glm_image", "encoder", "decode", "tiny", "device", "layout", "sampling")
+    for name in ("glm_image", "encoder", "decode", "tiny", "device", "layout", "sampling", "vision")
 )
 
 EVERY_IMPORT = [each for name, path in modules().items() for each in imports(name, path)]

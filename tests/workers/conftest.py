@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.workers.support import running
+from tests.workers.support import running, running_split
 from workers.app import create_app
 
 
@@ -30,13 +30,13 @@ def engine(tiny):
     """The whole model in this process."""
     from workers.glm_image import load_engine
 
-    return load_engine(tiny, None, "cpu")
+    return load_engine(tiny, (), "cpu")
 
 
 @pytest.fixture(scope="session")
 def model(engine):
     """The language model inside the engine, as transformers knows it."""
-    return engine._encoder._model
+    return engine._encoder._scribe._vision
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +49,30 @@ def encoder(tiny):
 
 
 @pytest.fixture(scope="session")
-def t2i_worker(tiny, encoder):
-    """A client of a worker with the encoder server behind it."""
-    from workers.engine import WorkerInfo
+def encoder_url(encoder):
+    """Where the encoder server listens."""
+    return str(encoder.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="session")
+def t2i_worker(tiny, encoder_url):
+    """A client of a text worker with the encoder server behind it."""
+    with running_split(tiny, encoder_url, tasks=("t2i",)) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def split_engine(tiny, encoder_url):
+    """The engine of the third kind: it encodes sources, the encoder server decodes."""
     from workers.glm_image import load_engine
 
-    url = str(encoder.base_url).rstrip("/")
-    info = WorkerInfo(tiny.name, ("t2i",), "external", url, tiny.limits)
-    with running(create_app(info, lambda: load_engine(tiny, url, "cpu"))) as client:
+    return load_engine(tiny, (encoder_url,), "cpu")
+
+
+@pytest.fixture(scope="session")
+def split_worker(tiny, encoder_url, split_engine):
+    """A client of a worker of the third kind."""
+    with running_split(tiny, encoder_url, engine=split_engine) as client:
         yield client
 
 

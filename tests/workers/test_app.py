@@ -1,12 +1,10 @@
 """The worker's HTTP face, with an engine that has no model."""
 
-import io
 import socket
 
 import pytest
-from PIL import Image
 
-from tests.workers.support import fields, pattern, picture_of, png, running_fake
+from tests.workers.support import colours, error_of, fields, picture_of, running_fake
 from workers import FakeEngine, ImageLimits, PictureRequest, fake_colours
 
 
@@ -19,16 +17,6 @@ def client():
 
 def generate(client, **more):
     return client.post("/v1/images/generations", json=fields(**more))
-
-
-def edit(client, *images, name="image", **more):
-    files = [(name, (f"image_{n}.png", data)) for n, data in enumerate(images)]
-    return client.post("/v1/images/edits", data=fields(**more), files=files)
-
-
-def colours(image):
-    width, height = image.size
-    return tuple(image.getpixel((x, height // 2)) for x in (1, width // 2, width - 2))
 
 
 def test_prompt_and_seed_arrive(client):
@@ -93,11 +81,12 @@ def test_sizes_are_exact(client, sent, size):
         {"response_format": None},
     ],
 )
-def test_bad_requests_are_400_with_a_detail(client, sent):
+def test_bad_requests_are_400_with_a_sentence(client, sent):
     """A size or response format that cannot be served is 400 with a sentence."""
     answer = generate(client, **sent)
     assert answer.status_code == 400
-    assert isinstance(answer.json()["detail"], str)
+    assert error_of(answer)["type"] == "invalid_request_error"
+    assert error_of(answer)["param"] in ("size", *sent)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +106,7 @@ def test_bad_fields_are_422_and_not_echoed(client, sent):
     answer = generate(client, **({"prompt": "secret words"} | sent))
     assert answer.status_code == 422
     assert "secret words" not in answer.text
+    assert [error_of(answer)["param"]] == list(sent)
 
 
 def test_a_lone_surrogate_is_the_callers_fault(client):
@@ -156,59 +146,6 @@ def test_a_negative_prompt_is_ignored_and_said(client):
     assert "x-turnout-ignored" not in generate(client, size="64x64").headers
 
 
-@pytest.mark.parametrize("name", ["image", "image[]"])
-def test_edits_see_their_pictures(client, name):
-    """The sources arrive, in order, under either field name."""
-    first, second = pattern(96, 64), pattern(64, 64, 9)
-    image = picture_of(edit(client, png(first), png(second), name=name, seed=3))
-    request = PictureRequest("a cat", 96, 64, 30, 1.5, 3, (first, second))
-    assert (image.size, colours(image)) == ((96, 64), fake_colours(request))
-
-
-def test_edit_without_size_has_the_upright_size(client):
-    """The size of an edit is that of its first picture, after its orientation is applied."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    out = io.BytesIO()
-    pattern(100, 70).save(out, "PNG", exif=exif)
-    assert picture_of(edit(client, out.getvalue())).size == (70, 100)
-    assert picture_of(edit(client, out.getvalue(), size="64x40")).size == (64, 40)
-
-
-def test_edit_without_picture_is_422(client):
-    """An edit needs a picture."""
-    answer = client.post("/v1/images/edits", data=fields(), files={"mask": b"x"})
-    assert answer.status_code == 422
-    assert answer.json()["detail"][0]["loc"] == ["body", "image"]
-
-
-def test_edit_names_every_bad_field(client):
-    """A bad field and a missing picture are told together, without the values."""
-    answer = client.post("/v1/images/edits", data=fields(n=99, image="no file"))
-    assert answer.status_code == 422
-    assert [item["loc"][-1] for item in answer.json()["detail"]] == ["n", "image"]
-    assert edit(client, png(pattern(8, 8)), n=99).status_code == 422
-
-
-def test_edit_takes_16_pictures_at_most(client):
-    """Seventeen sources are refused."""
-    assert edit(client, *[png(pattern(8, 8))] * 17).status_code == 400
-
-
-@pytest.mark.parametrize("data", [b"no picture", png(Image.new("RGB", (10, 50)))])
-def test_edit_with_a_bad_picture_is_400(client, data):
-    """A source that cannot be used is 400 with a sentence."""
-    answer = edit(client, data)
-    assert (answer.status_code, type(answer.json()["detail"])) == (400, str)
-
-
-def test_a_text_only_worker_refuses_edits():
-    """A worker that serves text only says so, before any work."""
-    with running_fake(FakeEngine(tasks=("t2i",))) as client:
-        assert edit(client, png(pattern(64, 64))).status_code == 400
-        assert client.get("/model_info").json()["task_type"] == "T2I"
-
-
 def test_status_routes_tell_what_the_worker_can(client):
     """Tasks, capacity, encoder and limits are told, and never a path."""
     info = client.get("/model_info").json()
@@ -222,6 +159,7 @@ def test_status_routes_tell_what_the_worker_can(client):
         "capacity": 1,
         "in_flight": 0,
         "waiting": 0,
+        "predicted_seconds": 0,
         "encoder": "in-process",
     }
     for path in ("/liveness", "/health_generate", "/v1/models", "/server_info"):
@@ -229,6 +167,12 @@ def test_status_routes_tell_what_the_worker_can(client):
     names = [line for line in client.get("/metrics").text.splitlines() if line[0] != "#"]
     assert names
     assert all(name.startswith("turnout_") for name in names)
+
+
+def test_unknown_routes_and_methods_have_the_envelope(client):
+    """Even what is no route of ours is answered in OpenAI's envelope."""
+    assert error_of(client.get("/v1/nowhere"))["code"] == "not_found"
+    assert error_of(client.get("/v1/images/edits"))["code"] == "method_not_allowed"
 
 
 def test_half_a_body_is_nobodys_error(client, caplog):

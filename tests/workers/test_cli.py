@@ -8,7 +8,8 @@ import sys
 import httpx
 import pytest
 
-from tests.workers.support import fields, picture_of, wait_until
+from tests.support.process import free_ports
+from tests.workers.support import fields, pattern, picture_of, png, wait_until
 
 WORKER = [sys.executable, "-m", "workers"]
 
@@ -48,7 +49,8 @@ def test_a_missing_model_is_one_sentence(tmp_path, free_port):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--encoder", "http://127.0.0.1:9", "--tasks", "t2i,i2i"],
+        ["--encoder", "http://127.0.0.1:9", "--tasks", "i2i"],
+        ["--encoder", "http://127.0.0.1:9,in-process"],
         ["--encoder", "elsewhere"],
         ["--encoder", "in-process", "--tasks", "i2i"],
         ["--encoder", "in-process", "--device", "abacus"],
@@ -88,6 +90,37 @@ def test_a_worker_from_start_to_end(tiny, free_port, tmp_path):
     assert "a cat" not in log
 
 
+def test_a_worker_of_the_third_kind_as_processes(tiny, tmp_path):
+    """Several encoders, the first of them dead: edits are served, and no language model is read."""
+    dead, encoder_port, port = free_ports(3)
+    urls = [f"http://127.0.0.1:{each}" for each in (dead, encoder_port)]
+    commands = [
+        ["encoder", "--model", tiny.path, "--port", encoder_port, "--device", "cpu"],
+        ["serve", "--model", tiny.path, "--port", port, "--device", "cpu", "--tasks", "t2i,i2i"],
+    ]
+    commands[1] += ["--encoder", ",".join(urls), "--encoder", urls[0]]
+    processes = []
+    try:
+        for number, command in enumerate(commands):
+            with open(tmp_path / f"log{number}", "wb") as out:
+                processes.append(start(*command, out=out))
+        wait_until(lambda: status(encoder_port) == status(port) == 200, 120)
+        answer = httpx.post(
+            f"http://127.0.0.1:{port}/v1/images/edits",
+            data=fields(num_inference_steps=1),
+            files={"image": ("a.png", png(pattern(64, 64)))},
+            timeout=60,
+        )
+        assert picture_of(answer).size == (64, 64)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    log = (tmp_path / "log1").read_text()
+    assert '"part": "vision"' in log
+    assert '"part": "vision_language_encoder"' not in log
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_while_loading_ends_it_cleanly(tiny, free_port, number):
     """A process that is still loading ends with 0 and at once."""
@@ -108,7 +141,7 @@ from workers import FakeEngine, create_app
 from workers.serving import listen, serve
 
 class Crashing(FakeEngine):
-    def generate(self, request, has_left):
+    def generate(self, requests, watch):
         raise SystemExit("the engine thread ends")
 
 engine = Crashing()

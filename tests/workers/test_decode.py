@@ -21,7 +21,7 @@ def row_of(engine):
 
     def build(prompt, width, height, *sources, seed=1):
         request = PictureRequest(prompt, width, height, 1, 1.5, seed, sources)
-        return engine._encoder.row(request)[1]
+        return engine._encoder._scribe.row(request)[1]
 
     return build
 
@@ -59,10 +59,10 @@ def test_greedy_equals_transformers(engine, model, decoder, sources):
 
     encoder = engine._encoder
     request = PictureRequest("a red door", 96, 64, 1, 1.5, 0, sources)
-    layout, row, _ = encoder.row(request)
+    layout, row, _ = encoder._scribe.row(request)
     bias = dict.fromkeys(range(256, 272), -1e9)
     greedy = Row(row.input_ids, row.grids, row.max_new_tokens, 0, Sampling(0.0, logit_bias=bias))
-    raw = lay_out(encoder._processor, request, 8192)
+    raw = lay_out(encoder._scribe._processor, request, 8192)
     expected = model.generate(
         input_ids=raw.input_ids[None],
         attention_mask=(raw.input_ids[None] >= 0).long(),
@@ -123,8 +123,17 @@ def test_end_token_ends_a_row(decoder, row_of):
     assert len(second) == row.max_new_tokens
 
 
-def test_a_caller_who_left_stops_the_decoder(decoder, row_of):
-    """The decoder looks at whether the caller is there while it works."""
-    looks = iter([False, False, True])
+def test_the_decoder_stops_before_the_next_step(decoder, row_of):
+    """What is raised before a step ends the work; it is given the tokens so far."""
+    row = row_of("a cat", 64, 64)
+    (expected,) = decoder.decode([row])
+    seen = []
+
+    def before_step(done, tokens):
+        seen.append(tokens.tolist())
+        if done == 3:
+            raise CallerLeft
+
     with pytest.raises(CallerLeft):
-        decoder.decode([row_of("a cat", 64, 64)], lambda: next(looks))
+        decoder.decode([row], before_step)
+    assert seen == [[expected[:done]] for done in range(4)]

@@ -14,7 +14,9 @@ def payload(engine):
     """SGLang's payload for one request: temperature 1, a length, ignore_eos, a seed."""
 
     def build(prompt="a cat", width=96, height=64, sources=(), seed=7):
-        row = engine._encoder.row(PictureRequest(prompt, width, height, 1, 1.5, seed, sources))[1]
+        row = engine._encoder._scribe.row(
+            PictureRequest(prompt, width, height, 1, 1.5, seed, sources)
+        )[1]
         return {
             "input_ids": row.input_ids,
             "image_data": [{"image_grid_thw": row.grids}],
@@ -145,7 +147,7 @@ def harmed(body, **changes):
         {"params": {"topp": 1}},
         {"sampling_params": [1]},
         {"input_ids": [[1], [2]]},
-        {"stream": True},
+        {"input_ids": [256, 255, 256, 257, 256], "grids": [[1, 1, 2], [1, 2, 2]]},
     ],
 )
 def test_bad_rows_are_400_and_the_server_lives(encoder, payload, changes):
@@ -172,7 +174,7 @@ def test_one_bad_row_refuses_the_whole_list(encoder, payload):
 
 def test_biases_reach_the_decoder(encoder, payload, engine, tiny):
     """Our own payload draws from the codebook only."""
-    row = engine._encoder.row(PictureRequest("a cat", 96, 64, 1, 1.5, 3))[1]
+    row = engine._encoder._scribe.row(PictureRequest("a cat", 96, 64, 1, 1.5, 3))[1]
     body = generate_payload(row)
     assert body["sampling_params"]["top_p"] == 0.75
     assert max(ask(encoder, body)["output_ids"]) < tiny.codebook_size

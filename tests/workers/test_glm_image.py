@@ -5,9 +5,7 @@ import io
 import pytest
 import structlog
 
-from tests.workers.support import fields, pattern, picture_of, png
-from workers.engine import PictureRequest
-from workers.errors import CallerLeft
+from tests.workers.support import error_of, fields, pattern, picture_of, png, running_split
 from workers.telemetry import configure_logging
 
 
@@ -89,7 +87,7 @@ def test_a_too_long_prompt_is_400(full_worker):
     body = fields(prompt="x" * 9000, size="64x64")
     answer = full_worker.post("/v1/images/generations", json=body)
     assert answer.status_code == 400
-    assert "too long" in answer.json()["detail"]
+    assert "too long" in error_of(answer)["message"]
 
 
 def test_the_limitation(t2i_worker, log_lines):
@@ -122,35 +120,6 @@ def test_a_text_worker_loads_no_language_model(t2i_worker):
     assert t2i_worker.get("/health").json()["encoder"] == "ok"
 
 
-def test_loading_with_a_url_reads_no_language_weights(tiny, tmp_path):
-    """With an external encoder the language model's weights may even be missing."""
-    import shutil
-
-    from workers.checkpoint import read_checkpoint
-    from workers.glm_image import load_engine
-
-    path = tmp_path / "glm-image-half"
-    shutil.copytree(tiny.path, path)
-    (path / "vision_language_encoder" / "model.safetensors").unlink()
-    engine = load_engine(read_checkpoint(path), "http://127.0.0.1:9", "cpu")
-    engine.warm_up()
-    assert engine._pipeline.vision_language_encoder is None
-
-
-def test_a_caller_who_left_stops_the_steps(engine):
-    """The engine looks at whether the caller is there after each denoising step."""
-    request = PictureRequest("a cat", 64, 64, 50, 1.5, 1, (pattern(64, 64),))
-    looks = []
-
-    def has_left():
-        looks.append(1)
-        return len(looks) > 3
-
-    with pytest.raises(CallerLeft):
-        engine.generate(request, has_left)
-    assert len(looks) == 4
-
-
 def test_memory_is_told(engine):
     """The peak is a number of megabytes."""
     assert 100 < engine.peak_memory_mb() < 10000
@@ -158,16 +127,10 @@ def test_memory_is_told(engine):
 
 def test_health_tells_a_lost_encoder(tiny, free_port):
     """A worker whose encoder does not answer is not healthy, and its requests are not begun."""
-    from tests.workers.support import running
-    from workers.app import create_app
-    from workers.engine import WorkerInfo
-    from workers.glm_image import load_engine
-
-    url = f"http://127.0.0.1:{free_port}"
-    info = WorkerInfo(tiny.name, ("t2i",), "external", url, tiny.limits)
-    with running(create_app(info, lambda: load_engine(tiny, url, "cpu"))) as client:
+    with running_split(tiny, f"http://127.0.0.1:{free_port}", tasks=("t2i",)) as client:
         health = client.get("/health")
         assert (health.status_code, health.json()["encoder"]) == (503, "unreachable")
         answer = client.post("/v1/images/generations", json=fields(size="64x64"))
-        assert answer.status_code == 503
+        assert (answer.status_code, error_of(answer)["code"]) == (503, "encoder_unreachable")
         assert "x-turnout-started" not in answer.headers
+        assert int(answer.headers["retry-after"]) >= 1

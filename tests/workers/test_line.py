@@ -7,7 +7,7 @@ import pytest
 
 from tests.workers.support import fields, running_fake, wait_until
 from workers import FakeEngine
-from workers.errors import EncoderUnreachable, EngineBroken
+from workers.errors import EngineBroken
 
 
 def generate(client, **more):
@@ -30,15 +30,18 @@ def test_health_is_503_until_warm():
 
 
 class SlowEngine(FakeEngine):
-    """A fake that works until it is told to finish."""
+    """A fake whose steps go on until it is told to finish."""
 
     def __init__(self):
         super().__init__()
         self.finish = threading.Event()
 
-    def generate(self, request, has_left):
-        self.seconds = 0 if self.finish.is_set() else 20
-        return super().generate(request, lambda: has_left() or self.finish.is_set())
+    def generate(self, requests, watch):
+        self.prompts.append(requests[0].prompt)
+        while not self.finish.wait(0.005):
+            watch.at("denoising", 0, 1)
+        self.prompts.pop()
+        return super().generate(requests, watch)
 
 
 def test_full_line_is_busy_and_not_begun():
@@ -83,26 +86,11 @@ def test_a_caller_who_left_is_skipped():
         assert engine.prompts == ["runs", "stays"]
 
 
-@pytest.mark.parametrize(("fails_at", "mark"), [(1, None), (2, "true")])
-def test_an_unreachable_encoder_is_marked_once_work_began(fails_at, mark):
-    """An encoder that is gone at the first picture lost nothing; at a later one, begun work."""
-
-    class Unlucky(FakeEngine):
-        def generate(self, request, has_left):
-            if len(self.prompts) + 1 == fails_at:
-                raise EncoderUnreachable
-            return super().generate(request, has_left)
-
-    with running_fake(Unlucky()) as client:
-        answer = generate(client, n=3, size="64x64")
-    assert (answer.status_code, answer.headers.get("x-turnout-started")) == (503, mark)
-
-
 def test_a_broken_engine_marks_the_running_request():
     """If the engine breaks during a request, the answer says that work had begun."""
     engine = FakeEngine()
 
-    def break_down(request, has_left):
+    def break_down(requests, watch):
         raise EngineBroken("lost")
 
     engine.generate = break_down

@@ -41,12 +41,12 @@ class Gate:
         self.open = threading.Event()
         self.order = []
 
-    def __call__(self, job, has_left):
-        self.order.append(job)
+    def __call__(self, jobs, watches):
+        self.order += jobs
         while not self.open.wait(0.005):
-            if has_left():
+            if all(watch.has_left for watch in watches):
                 raise CallerLeft
-        return job
+        return jobs
 
 
 def test_jobs_run_one_at_a_time_in_order(started):
@@ -89,11 +89,37 @@ def test_a_caller_who_leaves_stops_the_running_job(started):
     assert second.future.result(5) == "second"
 
 
+def test_jobs_that_may_join_run_together(started):
+    """A run takes along what may join it, in order, and leaves the others where they stand."""
+    gate = Gate()
+    runner = started(gate, may_join=lambda jobs, job: job[0] == jobs[0][0] and len(jobs) < 3)
+    tickets = [runner.submit(job) for job in ("x", "a1", "b1", "a2", "a3", "a4")]
+    wait_until(lambda: runner.in_flight == 1)
+    tickets[3].leave()
+    gate.open.set()
+    assert [tickets[at].future.result(5) for at in (0, 1, 2, 4, 5)] == ["x", "a1", "b1", "a3", "a4"]
+    assert gate.order == ["x", "a1", "a3", "a4", "b1"]
+
+
+def test_a_run_goes_on_while_one_of_its_callers_is_there(started):
+    """Who leaves a shared run is answered at once, and does not stop it for the others."""
+    gate = Gate()
+    runner = started(gate, may_join=lambda jobs, job: jobs[0] != "first")
+    tickets = [runner.submit(job) for job in ("first", "second", "third")]
+    tickets[0].leave()
+    wait_until(lambda: runner.in_flight == 2)
+    tickets[1].leave()
+    with pytest.raises(CallerLeft):
+        tickets[1].future.result(5)
+    gate.open.set()
+    assert tickets[2].future.result(5) == "third"
+
+
 def test_a_failed_job_does_not_end_the_thread(started):
     """One job's exception is that job's failure only."""
 
-    def run(job, _):
-        return 1 / job
+    def run(jobs, _):
+        return [1 / job for job in jobs]
 
     runner = started(run)
     with pytest.raises(PipelineFailed):
@@ -105,7 +131,7 @@ def test_a_broken_engine_ends_the_thread(started):
     """After EngineBroken the running job is lost, the waiting ones had not begun."""
     gate = threading.Event()
 
-    def run(job, _):
+    def run(jobs, _):
         gate.wait(5)
         raise EngineBroken("lost")
 
