@@ -152,7 +152,10 @@ class PoolConfig(Section):
     workers: tuple[WorkerConfig, ...] = ()
     """The model servers, all alike."""
     encoder_url: HttpUrl | None = None
-    """External encoder behind these workers; probed too, and such a pool never gets a picture."""
+    """External encoder behind these workers; probed too, and its loss closes the pool."""
+    i2i_via_encoder: bool = False
+    """Lets such a pool list `i2i`: pictures go to those of its workers that say they read them
+    themselves (`turnout-worker serve --encoder URL --tasks t2i,i2i`), and to no other."""
     queue_limit: int = Field(default=64, ge=0)
     """Requests that may wait; beyond it 429."""
     deadline_seconds: Seconds = 600
@@ -174,11 +177,12 @@ class PoolConfig(Section):
     def _an_external_encoder_sees_no_pictures(self) -> PoolConfig:
         if len(set(self.tasks)) < len(self.tasks):
             raise ValueError("a task is listed twice")
-        if self.encoder_url is not None and "i2i" in self.tasks:
+        if self.encoder_url is not None and "i2i" in self.tasks and not self.i2i_via_encoder:
             raise ValueError(
                 "a pool with an encoder_url cannot serve i2i: its workers hand the encoder text "
                 "only, so every input picture would end in an error; move i2i to a pool whose "
-                "workers run the encoder in process"
+                "workers run the encoder in process, or set i2i_via_encoder = true if they read "
+                "pictures themselves"
             )
         return self
 

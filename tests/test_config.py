@@ -41,6 +41,7 @@ DEFAULTS = [
     ("models.m.size_policy", "crop"),
     ("pools.p.workers", ()),
     ("pools.p.encoder_url", None),
+    ("pools.p.i2i_via_encoder", False),
     ("pools.p.queue_limit", 64),
     ("pools.p.deadline_seconds", 600),
     ("pools.p.connect_seconds", 3),

@@ -15,7 +15,7 @@ from gateway.api.responses import openai_usage, picture_data
 from gateway.routing.inspection import Face
 
 if TYPE_CHECKING:
-    from gateway.api.generate import Produced
+    from gateway.api.produced import Produced
 
 router = APIRouter()
 

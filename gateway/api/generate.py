@@ -6,20 +6,24 @@ import asyncio
 import dataclasses
 import re
 import secrets
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 
 from gateway.api.artifacts import base_url
 from gateway.api.depends import RecordDep, RuntimeDep
+from gateway.api.events import EventStream
 from gateway.api.headers import DEADLINE
-from gateway.api.openapi import json_of, picture_route, pictures
+from gateway.api.openapi import json_of, named_events, picture_route, pictures
+from gateway.api.produced import Prepared, Produced
 from gateway.api.responses import (
     accepted_picture,
     choose_format,
     generate_response,
     picture_response,
+    wants_events,
 )
 from gateway.errors import InvalidRequest, SlowUpload
 from gateway.record import RequestRecord, Trace
@@ -31,34 +35,28 @@ from gateway.routing.request import ImageRequest, digest_of
 from gateway.routing.size import painted_size, result_size
 from gateway.routing.ticket import Ticket
 from gateway.transport.errand import Errand
+from gateway.transport.events import MEDIA_TYPE
 from gateway.transport.intake import read_payload
 
 if TYPE_CHECKING:
     from gateway.routing.request import Payload
     from gateway.runtime import Runtime
-    from gateway.transport.upstream import Answer
 
 router = APIRouter()
 SEEDS = 2**32
+UNBUFFERED = MappingProxyType({"cache-control": "no-store", "x-accel-buffering": "no"})
+"""So that no proxy keeps events back."""
 TRACE_HEADERS = ("traceparent", "tracestate")
 UPLOAD_SECONDS = 600.0
 SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Produced:
-    """Is a served request: what was asked for in canonical form, and an answer per picture."""
-
-    request: ImageRequest
-    answers: tuple[Answer, ...]
-    as_picture: bool
-    """Whether the caller accepts the picture itself rather than JSON."""
-
-
 @router.post(
     "/generate",
     openapi_extra=picture_route(
-        json_of("GenerateAnswer") | pictures(),
+        json_of("GenerateAnswer")
+        | pictures()
+        | named_events(progress="Progress", answer="GenerateAnswer", error="ErrorEvent"),
         no_code=("missing_image",),
         json="GenerateRequest",
         form="GenerateForm",
@@ -66,6 +64,10 @@ class Produced:
 )
 async def generate(http: Request, runtime: RuntimeDep, record: RecordDep) -> Response:
     """Makes pictures from a text, or from a text and input images."""
+    if wants_events(http.headers.get("accept", "")):
+        prepared = await prepare(http, runtime, record, Face.GENERATE)
+        events = EventStream(http, prepared, runtime, record)
+        return StreamingResponse(events.run(), media_type=MEDIA_TYPE, headers=UNBUFFERED)
     produced = await produce(http, runtime, record, Face.GENERATE)
     if produced.as_picture:
         return picture_response(produced)
@@ -79,6 +81,17 @@ async def produce(
 
     Raises GatewayError.
     """
+    prepared = await prepare(http, runtime, record, face, **given)
+    with runtime.work():
+        # 5. The pictures, one run each.
+        answers = await runtime.dispatcher.run_all(prepared.errands)
+    return Produced(prepared.request, tuple(answers), prepared.as_picture)
+
+
+async def prepare(
+    http: Request, runtime: Runtime, record: RequestRecord, face: Face, **given: object
+) -> Prepared:
+    """Takes a request from its body to what is to be run. Raises GatewayError."""
     record.route = face.value
     config = runtime.config
     with runtime.arrival():
@@ -110,8 +123,7 @@ async def produce(
         cost = cost_of(request, painted := painted_size(size, model))
         record.seed = request.seed
         record.ar_tokens, record.pixel_steps = cost.ar_tokens, cost.pixel_steps
-    with runtime.work():
-        # 4. The pools that may serve the task.
+        # 4. The pools that may serve the task, and what is to be run there.
         choices = runtime.routes.choices(request.task)
         ticket = Ticket(
             task=request.task,
@@ -123,17 +135,15 @@ async def produce(
             digest=digest,
             id=record.id,
         )
-        # 5. The pictures, one run each.
         headers = {"x-request-id": record.id} | {
             name: value for name in TRACE_HEADERS if (value := http.headers.get(name))
         }
         record.traces = [Trace() for _ in range(request.n)]
-        errands = [
+        errands = (
             Errand(single, model, choices, ticket, headers, record, trace)
             for single, trace in zip(singles(request), record.traces, strict=True)
-        ]
-        answers = await runtime.dispatcher.run_all(errands)
-    return Produced(request, tuple(answers), kind is not None)
+        )
+        return Prepared(request, tuple(errands), kind is not None)
 
 
 def seconds_allowed(http: Request, limit: float) -> float:

@@ -202,7 +202,7 @@ def json_of(name: str) -> dict[str, Any]:
 
 
 def events_of(name: str) -> dict[str, Any]:
-    """Describes a stream of events by the name of their schema; OpenAPI 3.1 knows one event."""
+    """Describes a stream of chunks by the name of their schema; OpenAPI 3.1 knows one event."""
     chunk = {"contentMediaType": "application/json", "contentSchema": ref(name)}
     event = {
         "type": "object",
@@ -211,6 +211,23 @@ def events_of(name: str) -> dict[str, Any]:
         "required": ["data"],
     }
     return {"text/event-stream": {"schema": event}}
+
+
+def named_events(**schemas: str) -> dict[str, Any]:
+    """Describes a stream of named events by the names of their schemas."""
+    kinds = [
+        {
+            "type": "object",
+            "properties": {
+                "event": {"const": event},
+                "data": {"contentMediaType": "application/json", "contentSchema": ref(name)},
+            },
+            "required": ["event", "data"],
+        }
+        for event, name in schemas.items()
+    ]
+    text = "Progress as it comes; the last event is the answer, or the error."
+    return {"text/event-stream": {"schema": {"description": text, "oneOf": kinds}}}
 
 
 def pictures() -> dict[str, Any]:

@@ -14,9 +14,10 @@ from gateway.api.artifacts import base_url, url_for
 from gateway.errors import InvalidRequest
 from gateway.routing.cost import image_tokens
 from gateway.routing.inspection import Face
+from gateway.transport.events import MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from gateway.api.generate import Produced
+    from gateway.api.produced import Produced
     from gateway.record import RequestRecord
     from gateway.routing.request import ImageRequest
     from gateway.runtime import Runtime
@@ -43,6 +44,16 @@ def picture_type(accept: str) -> str | None:
             "pictures are sent as image/png, image/jpeg or image/webp", param="Accept"
         )
     return None
+
+
+def wants_events(accept: str) -> bool:
+    """Tells whether an Accept header prefers a stream of events to JSON and to a picture."""
+    for media_type in _by_preference(accept):
+        if media_type == MEDIA_TYPE:
+            return True
+        if media_type.partition("/")[0] in ("*", "application", "image"):
+            return False
+    return False
 
 
 def _by_preference(accept: str) -> list[str]:
@@ -101,19 +112,24 @@ async def generate_response(
     http: Request, produced: Produced, runtime: Runtime, record: RequestRecord
 ) -> Response:
     """Renders the JSON of `/generate`."""
+    return _json(await generate_answer(http, produced, runtime, record))
+
+
+async def generate_answer(
+    http: Request, produced: Produced, runtime: Runtime, record: RequestRecord
+) -> dict[str, Any]:
+    """Builds the JSON of `/generate`, for a response or for an event."""
     data = await picture_data(http, produced, runtime)
-    return _json(
-        {
-            "id": record.id,
-            "created": int(time.time()),
-            **_extras(produced, record, runtime.clock()),
-            "output_format": produced.request.output_format,
-            "data": [
-                {**datum, "seed": answer.seed}
-                for datum, answer in zip(data, produced.answers, strict=True)
-            ],
-        }
-    )
+    return {
+        "id": record.id,
+        "created": int(time.time()),
+        **_extras(produced, record, runtime.clock()),
+        "output_format": produced.request.output_format,
+        "data": [
+            {**datum, "seed": answer.seed}
+            for datum, answer in zip(data, produced.answers, strict=True)
+        ],
+    }
 
 
 async def images_response(

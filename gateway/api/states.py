@@ -63,6 +63,21 @@ def state_schemas() -> dict[str, Schema]:
             object={"const": "list"}, data={"type": "array", "items": ref("Model")}
         ),
         "WorkerState": closed(**worker),
+        "Progress": closed(
+            "position",
+            "expected_wait_seconds",
+            stage={"type": "string"},
+            done=count(),
+            total=count(),
+            picture=count(),
+            position={"type": "integer", "minimum": 1},
+            expected_wait_seconds=seconds(),
+        ),
+        "ErrorEvent": closed(
+            status={"type": "integer", "minimum": 400, "maximum": 599},
+            headers={"type": "object", "additionalProperties": {"type": "string"}},
+            error={},
+        ),
         "NewWorker": closed(
             "capacity",
             "name",

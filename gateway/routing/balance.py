@@ -25,7 +25,7 @@ def expected_work(worker: Worker, ticket: Ticket, now: float) -> float:
     """Predicts the seconds until a worker would be done with what it has and a ticket."""
     own = ticket.predicted * worker.pace * (2.0 - worker.warmth(now))
     left = sum(lease.remaining(now) for lease in worker.leases)
-    return own + left
+    return own + max(left, worker.others_seconds)
 
 
 def least_in_flight(free: Sequence[Worker], ticket: Ticket, pool: Pool, now: float) -> Worker:

@@ -21,10 +21,21 @@ QUICK_FAILURES: Final = 2
 class Capability:
     """Is what one worker can do; `configured` speaks where the configuration does, and wins."""
 
-    __slots__ = ("_edits", "_failed", "_texts", "configured", "is_blind", "is_declared", "reported")
+    __slots__ = (
+        "_edits",
+        "_failed",
+        "_texts",
+        "configured",
+        "has_to_declare",
+        "is_blind",
+        "is_declared",
+        "reported",
+    )
 
     def __init__(self) -> None:
         self.configured: frozenset[Task] | None = None
+        self.has_to_declare = False
+        """Whether it stands behind an external encoder, where few can do more than text."""
         self.reported: frozenset[Task] | None = None
         """What the server says it can do; None while it has not said."""
         self.is_declared = False
@@ -37,7 +48,7 @@ class Capability:
 
     def can(self, task: Task) -> bool:
         """Tells whether it can do a task, as far as is known."""
-        if task is Task.I2I and self.is_blind:
+        if task is Task.I2I and (self.is_blind or (self.has_to_declare and not self._declares_i2i)):
             return False
         said = self.configured if self.configured is not None else self.reported
         return said is None or task in said
@@ -77,6 +88,10 @@ class Capability:
     @property
     def _is_sure(self) -> bool:
         """Tells whether somebody who knows said that it takes pictures."""
-        if self.configured is not None:
+        if self.configured is not None and not self.has_to_declare:
             return Task.I2I in self.configured
+        return self._declares_i2i
+
+    @property
+    def _declares_i2i(self) -> bool:
         return self.is_declared and Task.I2I in (self.reported or ())

@@ -47,7 +47,8 @@ class RouteTable:
         chosen: dict[str, list[Worker]] = {name: [] for name in pools}
         for name, pool_name, entry in config.worker_names():
             worker = known.get(entry.url) or Worker(name, entry.url)
-            worker.configure(name, entry)
+            pool = pools[pool_name]
+            worker.configure(name, entry, via_encoder=pool.config.encoder_url is not None)
             chosen[pool_name].append(worker)
         for name, pool in pools.items():
             pool.replace(chosen[name])
@@ -74,7 +75,7 @@ class RouteTable:
         if config.url in {worker.url for worker in known}:
             raise InvalidRequest("there is a worker at this address already", param="url")
         worker = self._known().get(config.url) or Worker(name, config.url)
-        worker.configure(name, config)
+        worker.configure(name, config, via_encoder=pool.config.encoder_url is not None)
         pool.replace((*pool.workers, worker))
         return worker
 

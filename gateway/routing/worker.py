@@ -31,12 +31,16 @@ class Worker:
         "capability",
         "capacity",
         "health",
+        "is_capacity_configured",
         "is_drained",
         "leases",
         "name",
+        "others_seconds",
         "pace",
+        "reports_load",
         "returned",
         "said_to_stop",
+        "streams_progress",
         "url",
     )
 
@@ -45,6 +49,13 @@ class Worker:
         self.url = url.rstrip("/")
         self.capacity = capacity
         self._configured_to_stop: bool | None = None
+        self.is_capacity_configured = True
+        self.others_seconds = 0.0
+        """Work that the server says it has from others, in seconds."""
+        self.streams_progress = False
+        """Whether it tells how far it has come."""
+        self.reports_load = False
+        """Whether its health tells what it has in hand."""
         self.said_to_stop = False
         """Whether the server says that it stops working when its caller hangs up."""
         self.leases: list[Lease] = []
@@ -90,9 +101,14 @@ class Worker:
         self.is_drained = False
         self.breaker = Breaker(FAILURES_IN_A_ROW)
 
-    def configure(self, name: str, config: WorkerConfig) -> None:
-        """Takes in what the configuration says; where it is silent, the server's word counts."""
+    def configure(self, name: str, config: WorkerConfig, *, via_encoder: bool = False) -> None:
+        """Takes in what the configuration says; where it is silent, the server's word counts.
+
+        `via_encoder` tells that it stands behind an external encoder.
+        """
         self.name, self.capacity = name, config.capacity
+        self.is_capacity_configured = "capacity" in config.model_fields_set
+        self.capability.has_to_declare = via_encoder
         is_said = "stops_on_disconnect" in config.model_fields_set
         self._configured_to_stop = config.stops_on_disconnect if is_said else None
         tasks = None if config.tasks is None else frozenset(map(Task, config.tasks))
@@ -126,6 +142,13 @@ class Worker:
     def is_available(self, task: Task, now: float) -> bool:
         """Tells whether it can take one more request of the task now."""
         return self.is_fit(task) and not self.health.is_silent and not self.is_full(now)
+
+    def report_load(self, in_flight: int, capacity: int, seconds: float) -> None:
+        """Takes in what the server says of its load; more than we gave it is somebody else's."""
+        self.reports_load = True
+        if not self.is_capacity_configured:
+            self.capacity = capacity
+        self.others_seconds = seconds if in_flight > self.in_flight else 0.0
 
     def see(self, sign: Sign, now: float) -> bool:
         """Moves its health by one sign and tells whether `health.is_up` changed.

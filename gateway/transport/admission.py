@@ -7,18 +7,23 @@ Whoever waits holds a future; a waiter that is cancelled leaves no trace.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from gateway.errors import DeadlineExceeded, Draining, GatewayError, NoWorker, QueueFull
 from gateway.routing.line import Line
 from gateway.routing.outcome import Attempt, Cause
 from gateway.routing.routes import no_worker
+from gateway.transport.events import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gateway.routing.pool import Lease, Pool
     from gateway.routing.ticket import Ticket
+    from gateway.transport.events import Listener
+
+TELL_SECONDS: Final = 0.5
 
 
 class AdmissionQueue:
@@ -88,6 +93,28 @@ class AdmissionQueue:
             raise
         finally:
             self._leave(ticket)
+
+    @contextmanager
+    def telling(self, ticket: Ticket, listener: Listener | None) -> Iterator[None]:
+        """Tells a listener, as long as this lasts, where in the line a ticket stands."""
+        task = None if listener is None else asyncio.create_task(self._tell(ticket, listener))
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+
+    async def _tell(self, ticket: Ticket, listener: Listener) -> None:
+        told = None
+        while True:
+            waits = self.line.waits(self._clock())
+            if ticket in waits:
+                position = 1 + list(waits).index(ticket)
+                wait = round(waits[ticket], 1)
+                now = Progress(stage="waiting", position=position, expected_wait_seconds=wait)
+                if now != told:
+                    listener(told := now)
+            await asyncio.sleep(TELL_SECONDS)
 
     def _hold_to_limits(self, ticket: Ticket, now: float, *, is_admitted: bool) -> None:
         """Raises QueueFull or DeadlineExceeded for one that may not wait, or would in vain."""

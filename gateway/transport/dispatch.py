@@ -15,7 +15,7 @@ from gateway.errors import BadAnswer, NoWorker, QueueFull
 from gateway.routing.outcome import MEANINGS, Cause
 from gateway.routing.routes import choose, no_worker
 from gateway.transport.errand import error_of, worst
-from gateway.transport.upstream import Failure
+from gateway.transport.replies import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,18 +117,20 @@ class Dispatcher:
                     may_send = True
                 ticket = errand.ticket_for(pool, number, left_out)
                 record.pool = pool.name
+                queue = self._queues[pool]
                 try:
-                    return await self._queues[pool].lease(ticket, is_admitted=is_admitted)
+                    with queue.telling(ticket, errand.listener):
+                        return await queue.lease(ticket, is_admitted=is_admitted)
                 except NoWorker:
                     if pool.missing(task, left_out) is None:
                         raise
                 except QueueFull:
                     for other in errand.choices:
                         spilled = errand.ticket_for(other, number, left_out)
-                        queue = self._queues.get(other)
-                        if other is not pool and queue is not None and queue.has_room(spilled):
+                        second = self._queues.get(other)
+                        if other is not pool and second is not None and second.has_room(spilled):
                             record.pool = other.name
-                            return await queue.lease(spilled)
+                            return await second.lease(spilled)
                     raise
         finally:
             errand.trace.queue_seconds += self._clock() - asked
@@ -163,6 +165,7 @@ class Dispatcher:
                     errand.model,
                     errand.headers,
                     config.connect_seconds,
+                    errand.listener,
                 )
             cause = Cause.ANSWER
             lease.attempt.counts_tokens = answer.usage is not None
@@ -172,6 +175,10 @@ class Dispatcher:
             if failure.is_bare and self._is_refusal(lease):
                 cause = Cause.TEXT_ONLY
                 raise Failure(cause, detail) from None
+            raise
+        except asyncio.CancelledError:
+            if lease.attempt.given_up is not None:
+                await self._upstream.until_stopped(lease.worker)
             raise
         except TimeoutError:
             cause = Cause.HUNG

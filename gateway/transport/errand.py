@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gateway.routing.request import ImageRequest
     from gateway.routing.ticket import Ticket
     from gateway.routing.worker import Worker
-    from gateway.transport.upstream import Failure
+    from gateway.transport.events import Listener
+    from gateway.transport.replies import Failure
 
 RETRY_AFTER_MEMORY_SECONDS: Final = 10.0
 
@@ -39,6 +40,8 @@ class Errand:
     headers: Mapping[str, str]
     record: RequestRecord
     trace: Trace
+    listener: Listener | None = None
+    """Told how far it has come, where somebody wants to know."""
 
     def ticket_for(self, pool: Pool, number: int, without: Collection[Worker]) -> Ticket:
         """Returns the ticket of one attempt in one pool's line."""

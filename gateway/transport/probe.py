@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx
+import msgspec
 
 from gateway.routing.request import Task
 
 MAX_BYTES: Final = 65_536
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Is what one of our workers says it has in hand; times in seconds."""
+
+    in_flight: int
+    waiting: int
+    capacity: int = 1
+    predicted_seconds: float | None = None
+
+
+def load_of(health: bytes) -> Load | None:
+    """Reads the load from the body of `/health`; None where it tells none."""
+    try:
+        return msgspec.json.decode(health, type=Load)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +43,8 @@ class Report:
     """Whether it names its tasks one by one, as our workers do."""
     max_side: int | None = None
     stops_on_disconnect: bool = False
+    streams_progress: bool = False
+    load: Load | None = None
     is_silent: bool = False
 
 
@@ -41,10 +61,12 @@ async def probe(
     """Asks one server for its health, and for what it can do where its tasks matter."""
     try:
         async with asyncio.timeout(timeout_seconds):
-            status, _ = await _get(client, f"{url}/health")
+            status, body = await _get(client, f"{url}/health")
             if status != 200:
                 return Report(False, f"/health answers {status}")
-            return await _capability(client, url) if with_tasks else Report(True, "healthy")
+            if not with_tasks:
+                return Report(True, "healthy")
+            return replace(await _capability(client, url), load=load_of(body))
     except TimeoutError:
         return Report(False, "does not answer in time", is_silent=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -79,6 +101,7 @@ def _report(
         is_declared,
         side if isinstance(side, int) else None,
         said.get("stops_on_disconnect") is True,
+        said.get("streams_progress") is True,
     )
 
 

@@ -63,6 +63,10 @@ class Prober:
             if report.is_good:
                 worker.capability.report(report.tasks, is_declared=report.is_declared)
                 worker.said_to_stop = report.stops_on_disconnect
+                worker.streams_progress = report.streams_progress
+            if (load := report.load) is not None:
+                in_hand = load.in_flight + load.waiting
+                worker.report_load(in_hand, load.capacity, load.predicted_seconds or 0.0)
             sign = _sign(report, at_work=worker.in_flight > 0)
             is_news = worker.see(sign, self._clock()) or is_first
             is_first = False

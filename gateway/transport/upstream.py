@@ -7,14 +7,10 @@ Foreign exceptions end here: each becomes a Failure with the cause that the tabl
 from __future__ import annotations
 
 import asyncio
-import html
 import io
-import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 import aiohttp
 import msgspec
@@ -24,27 +20,21 @@ from gateway.routing.fields import shown
 from gateway.routing.outcome import Cause
 from gateway.routing.request import ImageRequest, Size, Task
 from gateway.routing.size import painted_size
+from gateway.transport.events import MEDIA_TYPE
 from gateway.transport.pictures import BadPicture, fit
+from gateway.transport.probe import load_of
+from gateway.transport.replies import Failure, failure_of, read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.config import ModelConfig
     from gateway.routing.worker import Worker
+    from gateway.transport.events import Listener
 
-MAX_ANSWER_BYTES: Final = 134_217_728
+STOP_SECONDS: Final = 10.0
+STOP_POLL_SECONDS: Final = 0.1
 _SCALARS: Final = ("num_inference_steps", "guidance_scale", "negative_prompt", "output_compression")
-_MEMORY_WORDS: Final = ("out of memory", "outofmemory", "out_of_memory")
-_REFUSALS: Final = MappingProxyType(
-    {
-        # The encoder is external, and this half of it hands on text only.
-        500: ("i2i mode is not supported", "notimplementederror"),
-        # The server took the model for a text-only one.
-        400: ("input_reference is not supported for t2i models",),
-    }
-)
-ECHO_LETTERS: Final = 12
-"""Letters in a row that a worker's error may not share with the prompt, if it is to be logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +47,6 @@ class Answer:
     usage: Mapping[str, int] | None = None
     ignored: tuple[str, ...] = ()
     """Fields that the worker says it did not use."""
-
-
-class Failure(Exception):
-    """Says how an attempt ended without an answer; the detail is for the log only."""
-
-    def __init__(self, cause: Cause, detail: str = "", *, is_bare: bool = False) -> None:
-        super().__init__(f"{cause.value}: {detail}" if detail else cause.value)
-        self.cause = cause
-        self.detail = detail
-        self.is_bare = is_bare
-        """Whether the worker said no more than that something failed, as SGLang does."""
 
 
 class _Datum(msgspec.Struct):
@@ -102,11 +81,17 @@ class Upstream:
         model: ModelConfig,
         headers: Mapping[str, str],
         connect_seconds: float,
+        listener: Listener | None = None,
     ) -> Answer:
-        """Asks a worker for one picture and returns it checked. Raises Failure."""
+        """Asks a worker for one picture and returns it checked. Raises Failure.
+
+        The listener is told how far it has come, if the worker tells.
+        """
         assert request.size is not None
         painted = painted_size(request.size, model)
         path, body = canonical_call(request, model, painted)
+        if listener is not None and worker.streams_progress:
+            headers = {**headers, "accept": MEDIA_TYPE}
         timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_seconds, sock_connect=connect_seconds
         )
@@ -118,9 +103,7 @@ class Upstream:
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
-                status, content = response.status, await _read(response)
-                started = response.headers.get("x-turnout-started", "").lower() == "true"
-                ignored = response.headers.get("x-turnout-ignored", "")
+                reply = await read_reply(response, listener)
         except (
             aiohttp.ClientConnectorError,
             aiohttp.ConnectionTimeoutError,
@@ -129,15 +112,25 @@ class Upstream:
             raise Failure(Cause.UNREACHABLE, type(error).__name__) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Failure(Cause.LOST, f"{type(error).__name__} {error}") from error
-        if status != 200:
-            text = without_echo(content, request)
-            cause = cause_of(status, text, started, request.task)
-            is_bare = cause is Cause.BAD_STATUS and status == 500 and not started
-            is_bare = is_bare and text.strip().lower() == "internal server error"
-            raise Failure(cause, f"{status} {text[:2048]}", is_bare=is_bare)
-        answer = await asyncio.to_thread(_checked, content, request, painted, worker.name)
-        names = (shown(name.strip()) for name in ignored.split(",") if name.strip())
+        if reply.status != 200:
+            raise failure_of(reply, request)
+        answer = await asyncio.to_thread(_checked, reply.content, request, painted, worker.name)
+        names = (shown(name.strip()) for name in reply.ignored.split(",") if name.strip())
         return replace(answer, ignored=tuple(names))
+
+    async def until_stopped(self, worker: Worker) -> None:
+        """Waits until a worker that was hung up on says that it has stopped, but not for ever.
+
+        One that does not tell what it has in hand is believed to stop at once.
+        """
+        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+            async with asyncio.timeout(STOP_SECONDS):
+                while worker.reports_load:
+                    async with self._session.get(f"{worker.url}/health") as response:
+                        load = load_of(await response.content.read(65536))
+                    if load is None or load.in_flight + load.waiting < worker.in_flight:
+                        return
+                    await asyncio.sleep(STOP_POLL_SECONDS)
 
 
 def canonical_call(
@@ -168,56 +161,6 @@ def canonical_call(
             content_type=f"image/{image.format}",
         )
     return "/v1/images/edits", form
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    chunks, total = [], 0
-    async for chunk in response.content.iter_any():
-        total += len(chunk)
-        if total > MAX_ANSWER_BYTES:
-            raise Failure(Cause.RUBBISH, f"more than {MAX_ANSWER_BYTES} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def cause_of(status: int, text: str, started: bool, task: Task) -> Cause:
-    """Tells what an answer other than 200 means.
-
-    `text` must be free of the caller's own words, `started` is the worker's mark that it began.
-    """
-    text = text.lower()
-    is_memory = any(words in text for words in _MEMORY_WORDS)
-    if status in (429, 503) and not started:
-        return Cause.BUSY
-    if started:
-        return Cause.OUT_OF_MEMORY if is_memory else Cause.BAD_STATUS
-    refusals = _REFUSALS.get(status, ()) if task is Task.I2I else ()
-    if any(words in text for words in refusals):
-        return Cause.TEXT_ONLY
-    if status in (400, 413, 422):
-        return Cause.REJECTED
-    return Cause.OUT_OF_MEMORY if is_memory else Cause.BAD_STATUS
-
-
-def without_echo(content: bytes, request: ImageRequest) -> str:
-    """Returns a worker's error as text that may be logged and understood by its words.
-
-    Workers like to repeat the request in it, whole, cut or escaped; a text that shares a run of
-    letters with the prompt is withheld altogether.
-    """
-    text = content[:65536].decode("utf-8", "replace")
-    with suppress(ValueError):
-        said = _letters(text + html.unescape(unquote(text)) + json.dumps(text)[1:-1])
-        said += _letters(text.encode("ascii", "backslashreplace").decode("unicode_escape"))
-        for words in map(_letters, (request.prompt, request.negative_prompt or "")):
-            runs = range(0, max(1, len(words) - ECHO_LETTERS + 1), ECHO_LETTERS // 2)
-            if len(words) >= 4 and any(words[at : at + ECHO_LETTERS] in said for at in runs):
-                return f"[withheld: {len(content)} bytes that repeat the prompt]"
-    return text
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalpha, text.casefold()))
 
 
 def _checked(content: bytes, request: ImageRequest, painted: Size, worker: str) -> Answer:

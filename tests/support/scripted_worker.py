@@ -43,10 +43,9 @@ class ScriptedWorker:
     def __init__(self, task_type="TI2I"):
         self.task_type = task_type
         self.script = answer
-        self.health_status = 200
-        self.info = True
-        self.silent = False  # whether probes are left without an answer
-        self.begun = 0
+        self.health_status, self.health = 200, {}
+        self.info, self.more_info = True, {}
+        self.silent, self.begun = False, 0  # silent: whether probes are left without an answer
         self.requests: list[Recorded] = []
         self.probes, self.running, self.peak = [], 0, 0
         self._server = None
@@ -129,9 +128,10 @@ class ScriptedWorker:
 
     async def _status(self, request, writer):
         if request.path == "/health":
-            await send(writer, self.health_status, b"{}")
+            await send(writer, self.health_status, json.dumps(self.health).encode())
         elif request.path == "/model_info" and self.info:
-            await send(writer, 200, json.dumps({"task_type": self.task_type}).encode())
+            said = {"task_type": self.task_type, **self.more_info}
+            await send(writer, 200, json.dumps(said).encode())
         else:
             await send(writer, 404, b'{"detail":"Not Found"}')
 
