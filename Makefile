@@ -1,6 +1,6 @@
 # Everything a person or a machine runs here; `make up` and `make test` are the README's two commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check fix coverage
+.PHONY: help setup up test check fix coverage conformance
 BIN := .venv/bin
 
 help:
@@ -9,6 +9,7 @@ help:
 	@echo 'make check    format, lint, types, spelling, house rules'
 	@echo 'make fix      let the formatter and the safe fixes do their work'
 	@echo 'make coverage the tests again, with branch coverage'
+	@echo 'make conformance  the same claims on stock SGLang, on the CPU (7 GB, ten minutes)'
 
 .venv/ready: pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
@@ -37,3 +38,10 @@ fix: .venv/ready
 
 coverage: tests/js/node_modules/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=term $(ARGS)
+
+.conformance/ready: scripts/conformance.sh tests/conformance/requirements.txt tests/conformance/constraints.txt
+	@scripts/conformance.sh
+
+# In order and in one process: the servers are shared, and slow on a CPU.
+conformance: .venv/ready .conformance/ready
+	@TURNOUT_SGLANG=.conformance/venv/bin/python $(BIN)/python -m pytest -q -p no:randomly --timeout=1800 tests/conformance $(ARGS)
