@@ -1,6 +1,6 @@
 # Everything a person or a machine runs here; `make up` and `make test` are the README's two commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check fix coverage conformance
+.PHONY: help setup up test check fix coverage conformance bench-scheduling
 BIN := .venv/bin
 
 help:
@@ -9,6 +9,7 @@ help:
 	@echo 'make check    format, lint, types, spelling, house rules'
 	@echo 'make fix      let the formatter and the safe fixes do their work'
 	@echo 'make coverage the tests again, with branch coverage'
+	@echo 'make bench-scheduling  the order of the line against others, simulated'
 	@echo 'make conformance  the same claims on stock SGLang, on the CPU (7 GB, ten minutes)'
 
 .venv/ready: pyproject.toml constraints.txt scripts/setup.sh
@@ -35,6 +36,9 @@ check: .venv/ready
 fix: .venv/ready
 	@$(BIN)/ruff format -q .
 	@$(BIN)/ruff check -q --fix .
+
+bench-scheduling: .venv/ready
+	@$(BIN)/python -m bench.scheduling $(ARGS)
 
 coverage: tests/js/node_modules/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=term $(ARGS)

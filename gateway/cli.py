@@ -23,7 +23,7 @@ from gateway.transport.artifacts import StoreFault
 from gateway.transport.probe import Report, probe, probe_client
 
 if TYPE_CHECKING:
-    from gateway.config import Config
+    from gateway.config import Config, PoolConfig
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -148,12 +148,13 @@ async def _probe_all(config: Config) -> list[Row]:
     async with probe_client() as client:
         for name, pool, worker in config.worker_names():
             report = await probe(client, worker.url, PROBE_TIMEOUT_SECONDS, with_tasks=True)
-            problem = _problem(report, config.pools[pool].tasks)
+            problem = _problem(report, config.pools[pool])
             rows.append(Row(pool, name, worker.url, problem, _note(report, config)))
         for pool, section in config.pools.items():
             if (url := section.encoder_url) is not None:
                 report = await probe(client, url, PROBE_TIMEOUT_SECONDS, with_tasks=False)
-                rows.append(Row(pool, "encoder", url, _problem(report, ())))
+                problem = None if report.is_good else report.detail
+                rows.append(Row(pool, "encoder", url, problem))
     return rows
 
 
@@ -168,11 +169,13 @@ def _note(report: Report, config: Config) -> str:
     return f", but paints sides up to {report.max_side} only; lower max_side of {', '.join(larger)}"
 
 
-def _problem(report: Report, tasks: tuple[str, ...]) -> str | None:
+def _problem(report: Report, pool: PoolConfig) -> str | None:
     if not report.is_good:
         return report.detail
+    if pool.encoder_url is not None and "i2i" in pool.tasks and not report.is_declared:
+        return "does not say that it reads pictures itself"
     able = None if report.tasks is None else {task.value for task in report.tasks}
-    lacking = [task for task in tasks if able is not None and task not in able]
+    lacking = [task for task in pool.tasks if able is not None and task not in able]
     return f"cannot do {', '.join(lacking)}" if lacking else None
 
 

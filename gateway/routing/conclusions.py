@@ -94,6 +94,8 @@ def _is_slow(pool: Pool, lease: Lease, seconds: float) -> bool:
 
     With nobody to compare it to, and before enough was seen, no time is slow.
     """
+    if seconds <= lease.ticket.predicted:  # the usual case costs nothing
+        return False
     worker, costs = lease.worker, pool.costs[lease.ticket.task]
     others = [each.pace for each in pool.workers if each is not worker and each.is_in_service]
     if not others or not costs.is_trained or not _may_rest(pool, worker):

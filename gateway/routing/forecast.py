@@ -41,6 +41,24 @@ def can_be_met(pool: Pool, ticket: Ticket, now: float) -> bool:
     return now + soonest + own <= ticket.deadline
 
 
+def leaves_time(
+    pool: Pool, ranked: Iterable[Ticket], ticket: Ticket, spare: float, now: float
+) -> bool:
+    """Tells whether a ticket could go first and each of these still end by its due time.
+
+    `spare` is what each would have left at least, in seconds, for those who are still to come.
+    """
+    slots = _slots(pool, now)
+    if not slots:
+        return False
+    heapq.heapreplace(slots, slots[0] + ticket.predicted)
+    for other in ranked:
+        if now + slots[0] + other.predicted + spare > other.due:
+            return False
+        heapq.heapreplace(slots, slots[0] + other.predicted)
+    return True
+
+
 def _least_left(pool: Pool, now: float) -> Iterator[float]:
     """Lists the least seconds until each slot is free."""
     for worker in pool.workers:

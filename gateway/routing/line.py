@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.routing import forecast
-from gateway.routing.order import ORDERS, Key, Shares
+from gateway.routing.order import ORDERS, Key, Shares, is_late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Order = Callable[[Ticket], Key]
 
+SPARE = 1.5
+"""Times its own seconds that a late one has to leave to those who wait before it may go first."""
 SLACK_ROUNDS = 2.0
 """How far a caller may be ahead of another, in rounds: the mean job on every slot of the pool."""
 
@@ -124,17 +126,31 @@ class Line:
         slots = sum(worker.capacity for worker in self.pool.workers)
         callers = {ticket.caller for ticket in rivals}
         ahead = self._shares.ahead(callers, SLACK_ROUNDS * mean * slots)
+        favoured = self._favoured(rivals, now)
 
         def key(ticket: Ticket) -> Key:
             return (
                 ticket.number == 1,  # who was refused by a worker had been at the head already
                 -_class(ticket),
                 ticket.caller in ahead,
+                ticket is not favoured,
                 *order(ticket, now),
                 ticket.turn,
             )
 
         return key
+
+    def _favoured(self, rivals: Iterable[Ticket], now: float) -> Ticket | None:
+        """Names the shortest of the late, where it may go first and nobody is late for it."""
+        late = [ticket for ticket in rivals if is_late(ticket, now)]
+        if self.pool.config.order != "on_time" or not late:
+            return None
+        shortest = min(late, key=lambda ticket: (ticket.predicted, ticket.turn))
+        others = (ticket for ticket in self.tickets if not is_late(ticket, now))
+        by_due = sorted(others, key=lambda ticket: (ticket.due, ticket.turn))
+        spare = SPARE * shortest.predicted
+        may_go = forecast.leaves_time(self.pool, by_due, shortest, spare, now)
+        return shortest if may_go else None
 
     def ranked(self, now: float) -> list[Ticket]:
         """Lists the line in the order in which it would be served now."""

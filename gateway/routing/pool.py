@@ -194,7 +194,13 @@ class Pool:
         return () if has_room else fit
 
     def choose(self, ticket: Ticket, free: Sequence[Worker], now: float) -> Worker:
-        """Returns the worker that the pool's balance takes among the free."""
+        """Returns the worker that the pool's balance takes among the free.
+
+        Those who can do less of what the pool serves go first, so that the others stay free for it.
+        """
+        able = {worker: sum(map(worker.capability.can, self.tasks)) for worker in free}
+        least = min(able.values())
+        free = [worker for worker in free if able[worker] == least]
         return BALANCES[self.config.balance](free, ticket, self, now)
 
     def take(self, ticket: Ticket, worker: Worker, now: float) -> Lease:

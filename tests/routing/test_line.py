@@ -73,8 +73,8 @@ SIZES = {"large": 20.0, "small": 4.0, "middle": 10.0}
         ("sjf", 9.0, ["small", "middle", "large"]),
         ("edf", 9.0, ["small", "middle", "large"]),
         ("on_time", 6.0, ["small", "middle", "large"]),
-        ("on_time", 9.0, ["middle", "large", "small"]),
-        ("on_time", 21.0, ["large", "small", "middle"]),
+        ("on_time", 9.0, ["small", "middle", "large"]),
+        ("on_time", 21.0, ["small", "large", "middle"]),
     ],
 )
 def test_the_order_is_the_configurations(order, now, expected):

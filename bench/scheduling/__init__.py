@@ -1,0 +1,1 @@
+"""The scheduling simulator: the product's own line before workers that exist only on paper."""
