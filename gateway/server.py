@@ -125,7 +125,8 @@ def _content(path: Path) -> bytes | None:
 def bind(host: str, port: int) -> socket.socket:
     """Binds a listening address. Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family)
+    # With the protocol named, asyncio switches off the delay of small packets.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))

@@ -26,7 +26,8 @@ class PortInUse(Exception):
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket, taken before anything slow happens; raises PortInUse."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio switches off the delay of small packets.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))

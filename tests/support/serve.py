@@ -16,7 +16,7 @@ async def run_server(app):
     Calls uvicorn's own phases without its main loop, which only looks for an end ten times a
     second, and would cost every test that time.
     """
-    sock = socket.socket()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
