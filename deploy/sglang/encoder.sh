@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Starts stock SGLang as the encoder: the autoregressive half of GLM-Image, for text alone.
+# Starts stock SGLang as the encoder: the autoregressive half of GLM-Image, for text, and for the
+# edits of split workers, which send it pictures as tokens. One serves any number of workers.
 #
+# MEM_FRACTION is its share of the card's memory, counted from what is free when it starts.
 # MODEL is a directory or a repository id. More options can be given as arguments; worth knowing:
 #   --preferred-sampling-params '{"top_p": 0.75}'   samples as the checkpoint asks for
 #   --enable-deterministic-inference                makes a seed count, at the price of speed
+#   --cuda-graph-bs-decode 1 2 4 8                  keeps it fast for several workers at once
 set -euo pipefail
 
 model=${MODEL:-zai-org/GLM-Image}

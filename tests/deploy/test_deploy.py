@@ -12,44 +12,31 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import typer
 from packaging.requirements import Requirement
-from ruamel.yaml import YAML
 
-from gateway import cli as gateway_cli
 from gateway.config_file import load_config
 from scripts.example_config import example
-from scripts.run_dockerfile import parse
-from workers import cli as worker_cli
+from tests.deploy.support import (
+    COMMANDS,
+    DEPLOY,
+    ONCE,
+    ROLES,
+    ROOT,
+    SERVICES,
+    STAGES,
+    options,
+    parsed,
+    seconds,
+    service,
+    settings,
+)
 
-ROOT = Path(__file__).resolve().parents[2]
-DEPLOY = ROOT / "deploy"
 BIN = Path(sys.prefix) / "bin"
-SERVICES = YAML(typ="safe").load(DEPLOY / "compose.yaml")["services"]
-STAGES = parse((ROOT / "Dockerfile").read_text(encoding="utf-8"))
-PROFILES = ["cpu", "gpu"]
-COMMANDS = {"gateway": gateway_cli.app, "worker": worker_cli.app}
 
 
 def built(target: str) -> list[str]:
     """Names the services whose image is made from a target of the Dockerfile."""
     return [name for name, s in SERVICES.items() if s.get("build", {}).get("target") == target]
-
-
-def parsed(target: str, words: list[str]) -> dict[str, object]:
-    """Has the real command line parse a command, and returns its parameters."""
-    command = typer.main.get_command(COMMANDS[target])
-    verb, *arguments = words
-    return command.commands[verb].make_context(verb, arguments).params
-
-
-def settings(profile: str):
-    return load_config(DEPLOY / f"turnout.{profile}.toml", {})
-
-
-def seconds(duration: str) -> int:
-    number, unit = re.fullmatch(r"(\d+)([smh])", duration).groups()
-    return int(number) * {"s": 1, "m": 60, "h": 3600}[unit]
 
 
 def test_dockerfile_is_clean() -> None:
@@ -116,9 +103,9 @@ def test_images_are_pinned() -> None:
     """Foreign images carry a version, our own carry the project's."""
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     version = ours["project"]["version"]
-    for name, service in SERVICES.items():
-        tag = service["image"].partition(":")[2]
-        expected = rf"{version}(-cpu)?" if "build" in service else r"v\d+\.\d+\.\d+"
+    for name, each in SERVICES.items():
+        tag = each["image"].partition(":")[2]
+        expected = rf"{version}(-cpu)?" if "build" in each else r"v\d+\.\d+\.\d+"
         assert re.fullmatch(expected, tag), name
     for stage in STAGES.values():
         assert stage.base in STAGES or re.search(r":\d+\.\d+-\w+-\w+$", stage.base)
@@ -127,71 +114,73 @@ def test_images_are_pinned() -> None:
 @pytest.mark.parametrize("name", built("worker"))
 def test_worker_commands_are_understood(name: str) -> None:
     """The workers' command line takes each command of the compose file."""
-    service = SERVICES[name]
-    words = shlex.split(service["command"])
-    if "entrypoint" in service:
-        assert (["hf"], "download") == (service["entrypoint"], words[0])
+    each = SERVICES[name]
+    words = shlex.split(each["command"])
+    if "entrypoint" in each:
+        assert (["hf"], "download") == (each["entrypoint"], words[0])
         return
     found = parsed("worker", words)
     folder = found.get("model") or found["directory"]
     assert "glm-image" in folder.name
-    assert f"{folder.parent}" in {volume.split(":")[1] for volume in service["volumes"]}
+    assert f"{folder.parent}" in {volume.split(":")[1] for volume in each["volumes"]}
 
 
 def test_image_command_of_the_gateway_is_understood() -> None:
     """The gateway's command line takes the image's CMD, and compose mounts the file it names."""
     words = shlex.split(dict(STAGES["gateway"].lines)["CMD"].translate(str.maketrans("[],", "   ")))
     target = parsed("gateway", words)["config"]
-    for profile in PROFILES:
-        mounts = SERVICES[f"gateway-{profile}"]["volumes"]
+    for profile in ROLES:
+        mounts = service(profile, "gateway")["volumes"]
         assert [f"./turnout.{profile}.toml:{target}:ro"] == mounts
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ROLES)
+def test_profile_has_its_roles_and_no_more(profile: str) -> None:
+    """A profile runs its three model servers, its gateway, and what brings the model."""
+    found = {name for name, each in SERVICES.items() if profile in each["profiles"]}
+    assert found - ONCE == {*ROLES[profile].values(), f"gateway-{profile}"}
+    assert len(found & ONCE) == 1
+
+
+@pytest.mark.parametrize("profile", ROLES)
 def test_gateway_looks_where_the_services_listen(profile: str) -> None:
-    """Each address in a configuration is a service of the profile, at the port it listens on."""
+    """The addresses in a configuration are the profile's services, at the ports they listen on."""
     config = settings(profile)
-    addresses = [worker.url for _, _, worker in config.worker_names()]
-    addresses += [pool.encoder_url for pool in config.pools.values() if pool.encoder_url]
-    assert len(addresses) == 3
-    for address in map(urlsplit, addresses):
-        service = SERVICES[address.hostname]
-        assert [profile] == service["profiles"]
-        assert ["workers"] == service["networks"]
-        assert str(address.port) == service["healthcheck"]["test"][-1] == port_of(service)
+    addresses = {worker.url for _, _, worker in config.worker_names()}
+    addresses |= {pool.encoder_url for pool in config.pools.values() if pool.encoder_url}
+    parts = list(map(urlsplit, addresses))
+    assert sorted(ROLES[profile].values()) == sorted(part.hostname for part in parts)
+    for part in parts:
+        each = SERVICES[part.hostname]
+        assert ["workers"] == each["networks"]
+        assert str(part.port) == each["healthcheck"]["test"][-1] == port_of(each)
 
 
-def port_of(service: dict) -> str:
-    if "build" not in service:
-        return service["environment"]["PORT"]
-    return str(parsed("worker", shlex.split(service["command"]))["port"])
+def port_of(each: dict) -> str:
+    return str(options(each)["port"]) if "build" in each else each["environment"]["PORT"]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ROLES)
 def test_t2i_and_its_gateway_use_the_same_encoder(profile: str) -> None:
     """The encoder that a T2I server asks is the one that the gateway probes, and comes first."""
-    service = SERVICES[f"t2i-{profile}"]
-    asked = (
-        service["environment"]["ENCODER_URL"]
-        if profile == "gpu"
-        else parsed("worker", shlex.split(service["command"]))["encoder"]
-    )
-    assert settings(profile).pools["t2i"].encoder_url == asked
-    assert {f"encoder-{profile}": {"condition": "service_healthy"}} == service["depends_on"]
+    each = service(profile, "t2i")
+    asked = options(each)["encoder"] if "build" in each else [each["environment"]["ENCODER_URL"]]
+    assert [settings(profile).pools["t2i"].encoder_url] == asked
+    assert {ROLES[profile]["encoder"]: {"condition": "service_healthy"}} == each["depends_on"]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ROLES)
 def test_gateway_starts_first_and_stops_last(profile: str) -> None:
     """A gateway waits for no worker, and compose waits for its drain."""
-    service = SERVICES[f"gateway-{profile}"]
-    assert "depends_on" not in service
-    assert seconds(service["stop_grace_period"]) > settings(profile).server.drain_seconds + 5
+    each = service(profile, "gateway")
+    assert "depends_on" not in each
+    assert seconds(each["stop_grace_period"]) > settings(profile).server.drain_seconds + 5
 
 
 def test_only_the_gateway_is_reachable() -> None:
     """Ports are published by gateways alone, on loopback unless a variable says otherwise."""
     published = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
-    assert {"gateway-cpu", "gateway-gpu"} == set(published)
+    assert {f"gateway-{profile}" for profile in ROLES} == set(published)
     for clients, operators in published.values():
         assert clients == "${TURNOUT_HOST:-127.0.0.1}:${TURNOUT_PORT:-8000}:8000"
         assert operators == "127.0.0.1:${TURNOUT_ADMIN_PORT:-8001}:8001"
@@ -200,10 +189,10 @@ def test_only_the_gateway_is_reachable() -> None:
 @pytest.mark.parametrize("name", sorted(SERVICES))
 def test_containers_have_few_rights(name: str) -> None:
     """Each service drops its capabilities, and ours have a read-only root."""
-    service = SERVICES[name]
-    assert ["ALL"] == service["cap_drop"]
-    assert ["no-new-privileges:true"] == service["security_opt"]
-    assert ("build" in service) == service.get("read_only", False)
+    each = SERVICES[name]
+    assert ["ALL"] == each["cap_drop"]
+    assert ["no-new-privileges:true"] == each["security_opt"]
+    assert ("build" in each) == each.get("read_only", False)
 
 
 def test_example_is_what_the_script_writes() -> None:
