@@ -27,11 +27,11 @@ class _DescribedApp(FastAPI):
     """Is an app whose description is ours, not the framework's."""
 
     def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            self.openapi_schema = describe(
-                self.state.routers, self.state.runtime, version=gateway.__version__
-            )
-        return self.openapi_schema
+        runtime = self.state.runtime
+        if self.state.described is not runtime.config:  # a reload may change names and limits
+            self.openapi_schema = describe(self.state.routers, runtime, version=gateway.__version__)
+            self.state.described = runtime.config
+        return self.openapi_schema or {}
 
 
 def create_app(runtime: Runtime) -> ASGIApp:
@@ -47,7 +47,7 @@ def create_admin_app(runtime: Runtime) -> ASGIApp:
 
 def _app(runtime: Runtime, *routers: APIRouter) -> ASGIApp:
     app = _DescribedApp(redirect_slashes=False, docs_url=None, redoc_url=None)
-    app.state.runtime, app.state.routers = runtime, routers
+    app.state.runtime, app.state.routers, app.state.described = runtime, routers, None
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(GatewayError, _render)

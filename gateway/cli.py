@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.config_file import ConfigError, load_config
-from gateway.errors import GatewayError, render
+from gateway.errors import GatewayError, InvalidRequest, render
 from gateway.explain import explain
-from gateway.server import PortTaken
+from gateway.server import PortTaken, Source
 from gateway.server import serve as serve_forever
 from gateway.transport.artifacts import StoreFault
 from gateway.transport.probe import Report, probe, probe_client
@@ -62,12 +62,11 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port for clients.")] = None,
 ) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
-    path = _chosen(config)
-    loaded = _load(path)
-    changes = {name: v for name, v in (("host", host), ("port", port)) if v is not None}
-    server = loaded.server.model_copy(update=changes)
+    typed = {name: v for name, v in (("host", host), ("port", port)) if v is not None}
     try:
-        asyncio.run(serve_forever(loaded.model_copy(update={"server": server}), path))
+        asyncio.run(serve_forever(Source(_chosen(config), typed)))
+    except InvalidRequest as error:
+        _fail(error.message, 2)
     except PortTaken as error:
         _fail(f"{error}; choose another with --port or in the configuration", 1)
     except StoreFault as error:
@@ -172,7 +171,8 @@ def _note(report: Report, config: Config) -> str:
 def _problem(report: Report, pool: PoolConfig) -> str | None:
     if not report.is_good:
         return report.detail
-    if pool.encoder_url is not None and "i2i" in pool.tasks and not report.is_declared:
+    is_external = pool.encoder_url is not None or report.is_external
+    if is_external and "i2i" in pool.tasks and not report.is_declared:
         return "does not say that it reads pictures itself"
     able = None if report.tasks is None else {task.value for task in report.tasks}
     lacking = [task for task in pool.tasks if able is not None and task not in able]

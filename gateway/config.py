@@ -20,7 +20,10 @@ def _address(url: str) -> str:
         is_right = False
     if not is_right or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("has to be an address as http://HOST:PORT, without path or password")
-    return url.rstrip("/")
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    is_usual = parts.port == {"http": 80, "https": 443}[parts.scheme]
+    port = "" if parts.port is None or is_usual else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"  # one form, so that the same server is seen as one
 
 
 HttpUrl = Annotated[str, AfterValidator(_address)]
@@ -135,7 +138,7 @@ class ModelConfig(Section):
 class WorkerConfig(Section):
     url: HttpUrl
     """Address of the model server, as `http://host:port`."""
-    capacity: int = Field(default=1, ge=1)
+    capacity: int = Field(default=1, ge=1, le=1024)
     """Requests it gets at the same time; more than 1 only where it batches."""
     name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     """Name in headers, logs and metrics; empty: pool name and position, as `i2i-0`."""

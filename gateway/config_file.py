@@ -40,7 +40,10 @@ def load_config(path: Path | None, environment: Mapping[str, str] = os.environ) 
                 f"{path}: cannot be read: {error.strerror}; name the file with --config or "
                 "TURNOUT_CONFIG"
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # a number may be too long, or a list too deep
             raise ConfigError(f"{path}: is not valid TOML: {error}") from error
     sources: dict[str, str] = {}
     for name, text in sorted(environment.items()):

@@ -134,9 +134,16 @@ class Metrics:
 
     def scrape(self, lines: Iterable[Line], now: float) -> bytes:
         """Returns the metrics in Prometheus' text form."""
-        gauges = (self._in_flight, self._up, self._resting, self._pace, self._unable)
-        for gauge in gauges:
-            gauge.clear()  # a worker that has left leaves no series behind
+        of_pools = (self._depth, self._wait, self._pool_resting)
+        for gauge in (
+            *of_pools,
+            self._in_flight,
+            self._up,
+            self._resting,
+            self._pace,
+            self._unable,
+        ):
+            gauge.clear()  # a worker or a pool that has left leaves no series behind
         for line in lines:
             pool = line.pool
             pool.look(now)

@@ -56,10 +56,10 @@ class Runtime:
         self.clock = clock
         self.telemetry = Telemetry(config.server)
         self.routes = RouteTable.build(config)
+        self.is_draining = False
         self._queues: dict[Pool, AdmissionQueue] = {}
         for pool in self.routes.pools:
             self._open_line(pool)
-        self.is_draining = False
         self.fetcher = Fetcher(config.fetch.allow_hosts)
         section = config.artifacts
         self.artifacts = ArtifactStore(
@@ -99,7 +99,9 @@ class Runtime:
         return {pool.name: self._queues[pool] for pool in self.routes.pools}
 
     def _open_line(self, pool: Pool) -> None:
-        self._queues[pool] = AdmissionQueue(pool, self.clock, self.telemetry.shed)
+        self._queues[pool] = AdmissionQueue(pool, self.clock)
+        if self.is_draining:
+            self._queues[pool].close()
         pool.on_trip.append(self.telemetry.rested)
         pool.on_end.append(self._wake_others)
 
@@ -115,8 +117,7 @@ class Runtime:
         if queue is None:
             return
         queue.wake()
-        is_idle = not queue.waiting and not any(worker.in_flight for worker in pool.workers)
-        if pool not in self.routes.pools and is_idle:
+        if pool not in self.routes.pools and not queue.waiting and not pool.has_work:
             pool.replace(())  # whoever still knows it is told that nobody serves there
             del self._queues[pool]
             self._prober.follow(self._queues)
@@ -165,8 +166,8 @@ class Runtime:
     def changed(self) -> None:
         """Looks at everything again after workers came or went."""
         self._prober.follow(self._queues)
-        for queue in tuple(self._queues.values()):
-            queue.wake()
+        for pool in tuple(self._queues):
+            self._look(pool)
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
@@ -214,17 +215,18 @@ class Runtime:
         await self.dispatcher.close()
 
     def readiness(self) -> dict[str, Any]:
-        """Tells per pool whether it can serve all its tasks, and if not, what is missing."""
+        """Tells per pool whether it can serve a task of its, and what is missing for the others."""
         pools = {}
         now = self.clock()
         for pool in self.routes.pools:
             pool.look(now)
-            reasons = (pool.missing(task) for task in pool.tasks)
+            reasons = [pool.missing(task) for task in pool.tasks]
             missing = next((reason for reason in reasons if reason is not None), None)
+            is_ready = None in reasons and not self.is_draining
             if self.is_draining:
                 missing = "this gateway is stopping"
             pools[pool.name] = {
-                "ready": missing is None,
+                "ready": is_ready,
                 "workers": len(pool.workers),
                 "available": sum(
                     any(worker.is_available(task, now) for task in pool.tasks)

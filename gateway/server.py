@@ -10,7 +10,6 @@ import asyncio
 import signal
 import socket
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -22,7 +21,7 @@ from gateway.runtime import Runtime
 from gateway.telemetry import capture_library_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -44,12 +43,39 @@ class _Listener(uvicorn.Server):
         yield
 
 
-async def serve(config: Config, path: Path | None = None) -> None:
+class Source:
+    """Is where the configuration is read from, again and again: a file under what was typed."""
+
+    def __init__(self, path: Path, typed: Mapping[str, object]) -> None:
+        self._path = path
+        self._typed = typed
+        self.content: bytes | None = None
+        """What the file held when it was last read."""
+
+    def __call__(self) -> Config:
+        """Reads it. Raises InvalidRequest."""
+        self.content = self.look()
+        try:
+            config = load_config(self._path)
+        except ConfigError as error:
+            raise InvalidRequest(str(error)) from error
+        return config.model_copy(update={"server": config.server.model_copy(update=self._typed)})
+
+    def look(self) -> bytes | None:
+        """Returns what the file holds; None where it cannot be read."""
+        try:
+            return self._path.read_bytes()
+        except OSError:
+            return None
+
+
+async def serve(source: Source) -> None:
     """Serves until a signal, then drains; a second signal cuts the drain short.
 
-    `path` is the file that the configuration is read from again when it changes, and on SIGHUP.
-    Raises PortTaken where an address is in use.
+    The configuration is read again when its file changes, and on SIGHUP.
+    Raises InvalidRequest for the configuration, PortTaken where an address is in use.
     """
+    config = source()
     server = config.server
     public = bind(server.host, server.port)
     private = bind(server.admin_host, server.admin_port)
@@ -62,7 +88,6 @@ async def serve(config: Config, path: Path | None = None) -> None:
     for signum in STOP_SIGNALS:
         loop.add_signal_handler(signum, on_signal)
     capture_library_logs(server)
-    source = None if path is None else partial(_read, path)
     async with Runtime(config, source) as runtime:
         listeners = (
             (_listener(create_app(runtime)), public),
@@ -78,10 +103,9 @@ async def serve(config: Config, path: Path | None = None) -> None:
         for task in tasks:
             task.add_done_callback(lambda _: stop.set())  # a listener that fails ends the rest
         loop.add_signal_handler(signal.SIGHUP, _reload, runtime)
-        watch = None if path is None else asyncio.create_task(_watch(path, runtime))
+        watch = asyncio.create_task(_watch(source, runtime))
         await stop.wait()
-        if watch is not None:
-            watch.cancel()
+        watch.cancel()
         runtime.telemetry.log.info("draining", seconds=server.drain_seconds)
         await runtime.drain(hurry)
         for each, _ in listeners:
@@ -90,36 +114,23 @@ async def serve(config: Config, path: Path | None = None) -> None:
         runtime.telemetry.log.info("stopped")
 
 
-def _read(path: Path) -> Config:
-    try:
-        return load_config(path)
-    except ConfigError as error:
-        raise InvalidRequest(str(error)) from error
-
-
 def _reload(runtime: Runtime) -> None:
     try:
         runtime.reload()
     except InvalidRequest as error:
         runtime.telemetry.log.error("reload refused", detail=error.message)
+    except Exception as error:  # noqa: BLE001 - what runs goes on, whatever a new file does to us
+        runtime.telemetry.fault("reload", error)
 
 
-async def _watch(path: Path, runtime: Runtime) -> None:
+async def _watch(source: Source, runtime: Runtime) -> None:
     """Reloads when the file's content is another one and has been for a moment."""
-    held = read = await asyncio.to_thread(_content, path)
+    read = source.content
     while True:
         await asyncio.sleep(WATCH_SECONDS)
-        before, read = read, await asyncio.to_thread(_content, path)
-        if read == before != held and read is not None:
-            held = read
+        before, read = read, await asyncio.to_thread(source.look)
+        if read == before != source.content and read is not None:
             _reload(runtime)
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
 
 
 def bind(host: str, port: int) -> socket.socket:

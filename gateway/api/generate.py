@@ -131,7 +131,8 @@ async def prepare(
             arrived=record.started,
             deadline=record.started + seconds_allowed(http, choices[0].config.deadline_seconds),
             caller=caller_of(http),
-            shape=f"{painted} {request.num_inference_steps} {request.guidance_scale}",
+            shape=f"{request.task.value} {model.worker_model} {painted} "
+            f"{request.num_inference_steps} {request.guidance_scale}",
             digest=digest,
             id=record.id,
         )

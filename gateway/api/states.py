@@ -83,7 +83,7 @@ def state_schemas() -> dict[str, Schema]:
             "name",
             "stops_on_disconnect",
             "tasks",
-            url={"type": "string", "pattern": "^https?://[a-z0-9.-]+(:[1-9][0-9]{0,3})?$"},
+            url={"type": "string", "pattern": "^https?://[a-z0-9.-]+(:[1-9][0-9]{0,4})?$"},
             capacity={"type": "integer", "minimum": 1},
             name={"type": "string", "pattern": "^[A-Za-z0-9._-]*$"},
             stops_on_disconnect={"type": "boolean"},

@@ -29,6 +29,7 @@ class Capability:
         "has_to_declare",
         "is_blind",
         "is_declared",
+        "is_external",
         "reported",
     )
 
@@ -40,6 +41,8 @@ class Capability:
         """What the server says it can do; None while it has not said."""
         self.is_declared = False
         """Whether it says so task by task, as only our own workers do."""
+        self.is_external = False
+        """Whether its own arguments name an external encoder."""
         self.is_blind = False
         """Whether it showed itself text-only, whatever anybody says."""
         self._texts = False
@@ -48,7 +51,8 @@ class Capability:
 
     def can(self, task: Task) -> bool:
         """Tells whether it can do a task, as far as is known."""
-        if task is Task.I2I and (self.is_blind or (self.has_to_declare and not self._declares_i2i)):
+        has_to_declare = self.has_to_declare or self.is_external
+        if task is Task.I2I and (self.is_blind or (has_to_declare and not self._declares_i2i)):
             return False
         said = self.configured if self.configured is not None else self.reported
         return said is None or task in said
@@ -57,16 +61,31 @@ class Capability:
         """Takes in what the configuration says; a change makes what it showed before void."""
         if tasks != self.configured:
             self.configured = tasks
-            self.forget()
+            self._forget_what_it_showed()
 
-    def report(self, tasks: frozenset[Task] | None, *, is_declared: bool = False) -> None:
-        """Takes in what the server says; a change makes what it showed before void."""
-        if (tasks, is_declared) != (self.reported, self.is_declared):
+    def report(
+        self,
+        tasks: frozenset[Task] | None,
+        *,
+        is_declared: bool = False,
+        is_external: bool | None = None,
+    ) -> None:
+        """Takes in what the server says; a change makes what it showed before void.
+
+        None is "not said", and what was said before stays true.
+        """
+        if is_external is not None:
+            self.is_external = is_external
+        if tasks is not None and (tasks, is_declared) != (self.reported, self.is_declared):
             self.reported, self.is_declared = tasks, is_declared
-            self.forget()
+            self._forget_what_it_showed()
 
     def forget(self) -> None:
-        """Voids what it showed: another server may stand at its address now."""
+        """Voids all that was seen: another server may stand at its address now."""
+        self.reported, self.is_declared, self.is_external = None, False, False
+        self._forget_what_it_showed()
+
+    def _forget_what_it_showed(self) -> None:
         self.is_blind = self._texts = self._edits = False
         self._failed = set()
 

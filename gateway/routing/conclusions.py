@@ -38,7 +38,7 @@ def conclude(pool: Pool, lease: Lease, now: float) -> None:
         return
     if meaning.is_ill:
         worker.see(Sign.LOST_ATTEMPT, now)
-    if meaning.is_failure:
+    if meaning.is_failure and _had_time(pool, lease):
         reason = attempt.cause.value
         may_rest = _may_rest(pool, worker)
         if _counts(worker.breaker, lease) and worker.breaker.failed(now, reason, may_trip=may_rest):
@@ -46,6 +46,12 @@ def conclude(pool: Pool, lease: Lease, now: float) -> None:
         may_rest = len(pool.workers) > 1
         if may_rest and _counts(pool.circuit, lease) and pool.circuit.failed(now, reason):
             pool.tripped("", reason)
+
+
+def _had_time(pool: Pool, lease: Lease) -> bool:
+    """Tells whether a deadline that has passed is the worker's fault, and not a caller's haste."""
+    enough = min(lease.ticket.predicted, 0.9 * pool.config.deadline_seconds)
+    return lease.attempt.cause is not Cause.DEADLINE or lease.attempt.seconds >= enough
 
 
 def _counts(breaker: Breaker, lease: Lease) -> bool:

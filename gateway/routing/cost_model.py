@@ -25,6 +25,8 @@ ENOUGH: Final = 8
 """Samples from which on the model is believed when it says that something is impossible."""
 _MARGIN: Final = 0.9
 """What was never seen, but may be, as a share of the quickest that was."""
+_DOUBT: Final = 0.95
+"""What is left of the least after it has ruled out a request though nobody else was at work."""
 _RIDGE: Final = 0.02
 _FIRST_ROUNDS: Final = 3
 _LAST_ROUNDS: Final = 3
@@ -60,7 +62,15 @@ class CostModel:
     def least_seconds(self, cost: Cost) -> float:
         """Returns the seconds below which nothing was seen to finish; 0 before enough samples."""
         coefficients = self._fitted()
-        return self._least_ratio * _dot(coefficients, _parts(cost)) if self.is_trained else 0.0
+        if not self.is_trained:
+            return 0.0
+        # Beyond what was seen nothing is certain but that it takes no less than the largest.
+        largest = max(_dot(coefficients, parts) for parts, _ in self._samples)
+        return self._least_ratio * min(largest, _dot(coefficients, _parts(cost)))
+
+    def doubt(self) -> None:
+        """Trusts the past a little less: what it rules out is never tried, and so never learned."""
+        self._least_ratio *= _DOUBT
 
     def learn(self, cost: Cost, seconds: float) -> None:
         """Takes in one finished picture; the next prediction fits anew, though not each time."""

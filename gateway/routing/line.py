@@ -6,6 +6,7 @@ tasks or futures; the gateway and the simulator drive the same line, each with i
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gateway.routing import forecast
@@ -14,6 +15,7 @@ from gateway.routing.order import ORDERS, Key, Shares, is_late
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from gateway.routing.caller import Caller
     from gateway.routing.pool import Lease, Pool
     from gateway.routing.ticket import Ticket
     from gateway.routing.worker import Worker
@@ -33,6 +35,8 @@ class Line:
         self.pool = pool
         self.tickets: list[Ticket] = []
         self._shares = Shares()
+        self._callers: Counter[Caller] = Counter()
+        """How many tickets of each caller wait."""
         self._turns = 0
 
     def join(self, ticket: Ticket) -> None:
@@ -41,22 +45,34 @@ class Line:
         ticket.due = ticket.arrived + self.pool.config.slo_factor * ticket.predicted
         self._turns += 1
         ticket.turn = self._turns
-        if all(other.caller != ticket.caller for other in self.tickets):
+        if not self._callers[ticket.caller]:
             self._shares.join(ticket.caller)
+        self._callers[ticket.caller] += 1
         self.tickets.append(ticket)
 
     def leave(self, ticket: Ticket) -> None:
         """Takes a ticket out; one that is not in it changes nothing."""
-        if ticket in self.tickets:
-            self.tickets.remove(ticket)
+        if ticket not in self.tickets:
+            return
+        self.tickets.remove(ticket)
+        self._callers[ticket.caller] -= 1
+        if not self._callers[ticket.caller]:
+            del self._callers[ticket.caller]
         if not self.tickets:
             self._shares.forget()
-        self._shares.prune(other.caller for other in self.tickets)
+        self._shares.prune(self._callers)
 
     def unserved(self) -> list[tuple[Ticket, str]]:
         """Lists those whom nobody can serve, even after a wait, and why."""
-        reasons = ((each, self.pool.missing(each.task, each.without)) for each in self.tickets)
-        return [(ticket, reason) for ticket, reason in reasons if reason is not None]
+        reasons: dict[tuple[object, ...], str | None] = {}
+        found = []
+        for ticket in self.tickets:
+            kind = (ticket.task, *ticket.without)
+            if kind not in reasons:
+                reasons[kind] = self.pool.missing(ticket.task, ticket.without)
+            if (reason := reasons[kind]) is not None:
+                found.append((ticket, reason))
+        return found
 
     def assign(self, now: float) -> list[Lease]:
         """Gives every free slot to whoever is next for it; those leave the line."""
@@ -66,12 +82,13 @@ class Line:
             key = self._key(able, now)
             chosen = min(able, key=key)
             worker = self.pool.choose(chosen, able[chosen], now)
-            for ticket in (chosen, *self._mates(chosen, worker, able, key, now)):
+            together = (chosen, *self._mates(chosen, worker, able, key, now))
+            rivals = {each.caller for each in able if _class(each) == _class(chosen)}
+            for ticket in together:
                 if ticket.number == 1:  # what was refused by a worker is charged already
-                    rivals = {each.caller for each in able if _class(each) == _class(ticket)}
                     self._shares.charge(ticket.caller, ticket.predicted, rivals)
-                leases.append(self.pool.take(ticket, worker, now))
                 self.leave(ticket)
+                leases.append(self.pool.take(ticket, worker, now))
         return leases
 
     def _able(self, now: float) -> dict[Ticket, list[Worker]]:
@@ -91,7 +108,8 @@ class Line:
 
     def _is_worth_it(self, ticket: Ticket, now: float) -> bool:
         """Tells whether a ticket may run now: in time for its deadline, and no second suspect."""
-        in_time = now + self.pool.least(ticket) <= ticket.deadline
+        left = ticket.deadline - now
+        in_time = left > 2 * ticket.predicted or left >= self.pool.least(ticket)
         return in_time and not self.pool.poison.has_to_wait(ticket.digest, now)
 
     def _mates(
@@ -162,7 +180,7 @@ class Line:
 
     def drain_seconds(self, now: float) -> float:
         """Predicts the seconds until everybody who waits has begun and a slot is free again."""
-        return forecast.drained(self.pool, self.ranked(now), now)
+        return forecast.drained(self.pool, self.tickets, now)
 
     def can_be_met(self, ticket: Ticket, now: float) -> bool:
         """Tells whether a ticket may end by its deadline, if all goes as well as it ever did."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from gateway.routing.caller import Caller
     from gateway.routing.ticket import Ticket
@@ -76,28 +76,32 @@ class Shares:
         Nobody saves up claims while he is away, and nobody loses a debt by coming back.
         """
         level = self._levels.get(caller.priority, 0.0)
-        self._given[caller] = max(level, self._given.get(caller, 0.0))
+        self._given[caller] = max(level, self.given(caller))
 
     def charge(self, caller: Caller, seconds: float, rivals: Iterable[Caller]) -> None:
         """Counts what a caller is given in competition with others of his class."""
-        least = min(self._given[rival] for rival in (caller, *rivals))
+        least = min(self.given(rival) for rival in (caller, *rivals))
         level = self._levels.get(caller.priority, 0.0)
         self._levels[caller.priority] = max(level, least)
-        self._given[caller] += seconds
+        self._given[caller] = self.given(caller) + seconds
+
+    def given(self, caller: Caller) -> float:
+        """Tells what a caller has been given; one that is not remembered is level with others."""
+        level = self._levels.get(caller.priority, 0.0)
+        return self._given.get(caller, level)
 
     def forget(self) -> None:
         """Starts afresh, when nobody waits: what was free then was at nobody's cost."""
         self._given.clear()
         self._levels.clear()
 
-    def prune(self, waiting: Iterable[Caller]) -> None:
-        """Drops those with the smallest debts, when far more have left than anybody remembers."""
-        if len(self._given) <= 2 * REMEMBERED:
+    def prune(self, waiting: Collection[Caller]) -> None:
+        """Drops those with the smallest debts, when far more have left than are remembered."""
+        if len(self._given) - len(waiting) <= 2 * REMEMBERED:
             return
-        here = set(waiting)
-        gone = [caller for caller in self._given if caller not in here]
+        gone = [caller for caller in self._given if caller not in waiting]
         gone.sort(key=lambda caller: self._given[caller] - self._levels.get(caller.priority, 0.0))
-        for caller in gone[: len(self._given) - REMEMBERED]:
+        for caller in gone[: len(gone) - REMEMBERED]:
             del self._given[caller]
 
     def ahead(self, rivals: Iterable[Caller], slack: float) -> frozenset[Caller]:
@@ -105,8 +109,8 @@ class Shares:
         rivals = set(rivals)
         least: dict[int, float] = {}
         for caller in rivals:
-            given = self._given[caller]
+            given = self.given(caller)
             least[caller.priority] = min(given, least.get(caller.priority, given))
         return frozenset(
-            caller for caller in rivals if self._given[caller] - least[caller.priority] > slack
+            caller for caller in rivals if self.given(caller) - least[caller.priority] > slack
         )

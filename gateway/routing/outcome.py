@@ -69,7 +69,8 @@ MEANINGS: Final = MappingProxyType(
         Cause.BAD_STATUS: Meaning(Outcome.BROKEN, False, False, True, False),
         Cause.OUT_OF_MEMORY: Meaning(Outcome.BROKEN, False, False, True, False),
         Cause.RUBBISH: Meaning(Outcome.BROKEN, False, False, True, False),
-        Cause.DEADLINE: Meaning(Outcome.TIMED_OUT, False, False, False, False),
+        # A failure only where it had the time that it should have needed.
+        Cause.DEADLINE: Meaning(Outcome.TIMED_OUT, False, False, True, False),
         # Silent for a whole further deadline after its caller had given up.
         Cause.HUNG: Meaning(Outcome.TIMED_OUT, False, True, True, True),
         Cause.CLIENT_LEFT: Meaning(Outcome.ABANDONED, False, False, False, False),

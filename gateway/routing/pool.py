@@ -19,7 +19,7 @@ from gateway.routing.poison import Poison
 from gateway.routing.request import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from gateway.config import PoolConfig
     from gateway.routing.ticket import Ticket
@@ -117,6 +117,11 @@ class Pool:
         self.workers = list(workers)
         self.turn = 0
 
+    @property
+    def has_work(self) -> bool:
+        """Tells whether anything runs for it."""
+        return any(lease.pool is self for lease in self._leases())
+
     def _has_work_of_ours(self, worker: Worker) -> bool:
         return any(lease.pool is self for lease in worker.leases)
 
@@ -171,7 +176,9 @@ class Pool:
         """
         if self.missing(ticket.task, ticket.without) is not None:
             return []
-        if self.circuit.is_on_trial and any(worker.in_flight for worker in self.workers):
+        if self.encoder is not None and self.encoder.is_silent:
+            return []
+        if self.circuit.is_on_trial and any(map(self._is_on_trial, self._leases())):
             return []
         kept = self._kept(own_waits, now) if ticket.is_spill else ()
         return [
@@ -181,6 +188,13 @@ class Pool:
             and worker not in ticket.without
             and worker not in kept
         ]
+
+    def _leases(self) -> Iterator[Lease]:
+        return (lease for worker in self.workers for lease in worker.leases)
+
+    def _is_on_trial(self, lease: Lease) -> bool:
+        """Tells whether a lease is the trial of the whole pool, and not left over from before."""
+        return lease.attempt.started >= self.circuit.until
 
     def _kept(self, own_waits: bool, now: float) -> Collection[Worker]:
         """Lists the workers that no spilled work may have now: one slot is left for the own.

@@ -76,6 +76,7 @@ class RouteTable:
             raise InvalidRequest("there is a worker at this address already", param="url")
         worker = self._known().get(config.url) or Worker(name, config.url)
         worker.configure(name, config, via_encoder=pool.config.encoder_url is not None)
+        worker.is_drained = False
         pool.replace((*pool.workers, worker))
         return worker
 

@@ -115,9 +115,13 @@ class Worker:
         self.capability.configure(tasks)
 
     def slots(self, now: float) -> int:
-        """Counts the requests that it may have at once: one on trial, few after a return."""
+        """Counts the requests that it may have at once: one on trial, few after a return.
+
+        What is left over from before a trial takes no place of its own, while there is another.
+        """
         if self.breaker.is_on_trial:
-            return 1
+            before = sum(lease.attempt.started < self.breaker.until for lease in self.leases)
+            return min(self.capacity, before + 1)
         return max(1, math.ceil(self.capacity * self.warmth(now)))
 
     def warmth(self, now: float) -> float:

@@ -29,16 +29,10 @@ TELL_SECONDS: Final = 0.5
 class AdmissionQueue:
     """Is the line before one pool; `clock` gives monotonic seconds."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        clock: Callable[[], float],
-        refused: Callable[[str, GatewayError], None] = lambda pool, error: None,
-    ) -> None:
+    def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
         self.pool = pool
         self.line = Line(pool)
         self._clock = clock
-        self._refused = refused
         self._futures: dict[Ticket, asyncio.Future[Lease]] = {}
         self._is_closed = False
         pool.on_end.append(self._on_end)
@@ -77,10 +71,14 @@ class AdmissionQueue:
         try:
             if not is_admitted and self._is_closed:
                 raise _draining()
-            self._assign()  # what has changed since is told to those who wait as well
+            if self.line.tickets:
+                self._assign()  # what has changed since is told to those who wait as well
+            self.pool.look(now)
             if (reason := self.pool.missing(ticket.task, ticket.without)) is not None:
                 raise self._no_worker(ticket, reason)
             if now + self.pool.least(ticket) >= ticket.deadline:
+                if not self.pool.has_work:
+                    self.pool.costs[ticket.task].doubt()
                 raise self._too_late(ticket, now)
             self.line.join(ticket)
             self._futures[ticket] = asyncio.get_running_loop().create_future()
@@ -88,9 +86,6 @@ class AdmissionQueue:
             if not self._futures[ticket].done():
                 self._hold_to_limits(ticket, now, is_admitted=is_admitted)
             return await self._wait(ticket)
-        except GatewayError as error:
-            self._refused(self.pool.name, error)
-            raise
         finally:
             self._leave(ticket)
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from gateway.errors import BadAnswer, NoWorker, QueueFull
+from gateway.errors import BadAnswer, DeadlineExceeded, GatewayError, NoWorker, QueueFull
 from gateway.routing.outcome import MEANINGS, Cause
 from gateway.routing.routes import choose, no_worker
 from gateway.transport.errand import error_of, worst
@@ -124,7 +124,7 @@ class Dispatcher:
                 except NoWorker:
                     if pool.missing(task, left_out) is None:
                         raise
-                except QueueFull:
+                except (QueueFull, DeadlineExceeded):
                     for other in errand.choices:
                         spilled = errand.ticket_for(other, number, left_out)
                         second = self._queues.get(other)
@@ -132,6 +132,9 @@ class Dispatcher:
                             record.pool = other.name
                             return await second.lease(spilled)
                     raise
+        except GatewayError as error:
+            self._telemetry.shed(record.pool or "none", error)
+            raise
         finally:
             errand.trace.queue_seconds += self._clock() - asked
 

@@ -41,6 +41,8 @@ class Report:
     tasks: frozenset[Task] | None = None
     is_declared: bool = False
     """Whether it names its tasks one by one, as our workers do."""
+    is_external: bool | None = None
+    """Whether its own arguments name an external encoder."""
     max_side: int | None = None
     stops_on_disconnect: bool = False
     streams_progress: bool = False
@@ -51,7 +53,7 @@ class Report:
 def probe_client() -> httpx.AsyncClient:
     """Builds the client for probes: no proxies, no redirects, no kept connections."""
     limits = httpx.Limits(max_keepalive_connections=0)
-    # No timeout of its own: one clock around a whole probe counts, however its bytes drip in.
+    # No timeout of its own: one clock around an answer counts, however its bytes drip in.
     return httpx.AsyncClient(trust_env=False, limits=limits, timeout=None)
 
 
@@ -61,18 +63,24 @@ async def probe(
     """Asks one server for its health, and for what it can do where its tasks matter."""
     try:
         async with asyncio.timeout(timeout_seconds):
-            status, body = await _get(client, f"{url}/health")
-            if status != 200:
-                return Report(False, f"/health answers {status}")
-            if not with_tasks:
-                return Report(True, "healthy")
-            return replace(await _capability(client, url), load=load_of(body))
+            # A server that is only busy is still connected to, by its kernel.
+            status, body = await _get(client, f"{url}/health", 0.8 * timeout_seconds)
     except TimeoutError:
         return Report(False, "does not answer in time", is_silent=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         refused = isinstance(error, httpx.ConnectError)
         detail = "refuses the connection" if refused else f"fails: {type(error).__name__}"
         return Report(False, detail)
+    if status != 200:
+        return Report(False, f"/health answers {status}")
+    report = Report(True, "healthy", load=load_of(body))
+    if not with_tasks:
+        return report
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return replace(await _capability(client, url), load=report.load)
+    except (TimeoutError, httpx.HTTPError):
+        return report  # it is well, and has not said what it can do
 
 
 async def _capability(client: httpx.AsyncClient, url: str) -> Report:
@@ -84,9 +92,9 @@ async def _capability(client: httpx.AsyncClient, url: str) -> Report:
     if tasks is None:
         listed = (await _object(client, f"{url}/v1/models")).get("data")
         tasks = _kind(listed[0]) if isinstance(listed, list) and listed else None
-    if tasks != frozenset({Task.T2I}) and _has_encoder(await _object(client, f"{url}/server_info")):
-        tasks = frozenset({Task.T2I})
-    return _report(said, tasks, is_declared=False)
+    info = await _object(client, f"{url}/server_info")
+    is_external = _has_encoder(info) if info else None
+    return replace(_report(said, tasks, is_declared=False), is_external=is_external)
 
 
 def _report(
@@ -99,15 +107,18 @@ def _report(
         "healthy",
         tasks,
         is_declared,
-        side if isinstance(side, int) else None,
-        said.get("stops_on_disconnect") is True,
-        said.get("streams_progress") is True,
+        max_side=side if isinstance(side, int) else None,
+        stops_on_disconnect=said.get("stops_on_disconnect") is True,
+        streams_progress=said.get("streams_progress") is True,
     )
 
 
-async def _get(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
+async def _get(
+    client: httpx.AsyncClient, url: str, connect_seconds: float | None = None
+) -> tuple[int, bytes]:
     """Returns status and body, the body cut at a size that no honest answer reaches."""
-    async with client.stream("GET", url) as response:
+    timeout = httpx.Timeout(None, connect=connect_seconds)
+    async with client.stream("GET", url, timeout=timeout) as response:
         body = b""
         async for chunk in response.aiter_bytes():
             body += chunk

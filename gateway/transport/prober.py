@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gateway.routing.health import Health, HealthTrack, Sign
 from gateway.transport.probe import Report, probe, probe_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from gateway.routing.pool import Pool
     from gateway.routing.worker import Worker
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS: Final = (1.0, 5.0)
 """A probe takes at least, and at most, so long before it counts as silent."""
+SILENT_IN_A_ROW: Final = 3
+"""Silent probes after which an encoder is gone, however much its pool has to do."""
 EAGER_SECONDS: Final = 0.5
 """Pause between probes of a server that is not quite well, so that it is soon known how it is."""
 
@@ -59,43 +62,60 @@ class Prober:
     async def _watch_worker(self, pool: Pool, worker: Worker) -> None:
         is_first = True
         while True:
-            report = await self._probe(worker.url, pool, with_tasks=True)
-            if report.is_good:
-                worker.capability.report(report.tasks, is_declared=report.is_declared)
-                worker.said_to_stop = report.stops_on_disconnect
-                worker.streams_progress = report.streams_progress
-            if (load := report.load) is not None:
-                in_hand = load.in_flight + load.waiting
-                worker.report_load(in_hand, load.capacity, load.predicted_seconds or 0.0)
-            sign = _sign(report, at_work=worker.in_flight > 0)
-            is_news = worker.see(sign, self._clock()) or is_first
-            is_first = False
-            self._tell(pool, is_news, worker.name, worker.health, report.detail)
+            with self._guarded():
+                report = await self._probe(worker.url, pool, with_tasks=True)
+                sign = _sign(report, at_work=worker.in_flight > 0)
+                is_news = worker.see(sign, self._clock()) or is_first
+                is_first = False
+                _take_in(worker, report)
+                self._tell(pool, is_news, worker.name, worker.health, report.detail)
             await asyncio.sleep(_pause(pool, worker.health))
 
     async def _watch_encoder(self, pool: Pool, health: HealthTrack) -> None:
-        is_first = True
+        is_first, silent = True, 0
         while True:
-            report = await self._probe(str(pool.config.encoder_url), pool, with_tasks=False)
-            at_work = any(worker.in_flight for worker in pool.workers)
-            is_news = health.see(_sign(report, at_work=at_work)) or is_first
-            is_first = False
-            self._tell(pool, is_news, f"encoder of {pool.name}", health, report.detail)
+            with self._guarded():
+                report = await self._probe(str(pool.config.encoder_url), pool, with_tasks=False)
+                silent = silent + 1 if report.is_silent else 0
+                at_work = any(worker.in_flight for worker in pool.workers)
+                sign = _sign(report, at_work=at_work and silent < SILENT_IN_A_ROW)
+                is_news = health.see(sign) or is_first
+                is_first = False
+                self._tell(pool, is_news, f"encoder of {pool.name}", health, report.detail)
             await asyncio.sleep(_pause(pool, health))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Logs a fault of ours in one round; it must not end the watch."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - a server that nobody watches is lost for good
+            self._telemetry.fault("prober", error)
 
     async def _probe(self, url: str, pool: Pool, *, with_tasks: bool) -> Report:
         shortest, longest = TIMEOUT_SECONDS
         timeout = max(shortest, min(pool.config.probe_seconds, longest))
-        try:
-            return await probe(self._client, url.rstrip("/"), timeout, with_tasks=with_tasks)
-        except Exception as error:  # noqa: BLE001 - a fault in one probe must not end the watch
-            self._telemetry.fault("prober", error)
-            return Report(False, type(error).__name__)
+        return await probe(self._client, url.rstrip("/"), timeout, with_tasks=with_tasks)
 
     def _tell(self, pool: Pool, is_news: bool, name: str, health: HealthTrack, detail: str) -> None:
         if is_news:
             self._telemetry.health_changed(pool.name, name, health.is_up, detail)
         self._changed(pool)
+
+
+def _take_in(worker: Worker, report: Report) -> None:
+    """Tells a worker what its server says of itself."""
+    if not report.is_good:
+        return
+    worker.capability.report(
+        report.tasks, is_declared=report.is_declared, is_external=report.is_external
+    )
+    if report.tasks is not None:
+        worker.said_to_stop = report.stops_on_disconnect
+        worker.streams_progress = report.streams_progress
+    if (load := report.load) is not None:
+        in_hand = load.in_flight + load.waiting
+        worker.report_load(in_hand, load.capacity, load.predicted_seconds or 0.0)
 
 
 def _sign(report: Report, *, at_work: bool) -> Sign:

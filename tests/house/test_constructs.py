@@ -24,6 +24,7 @@ BROAD = MappingProxyType(
     {
         "gateway.transport.prober": 1,  # a fault in one probe must not end the watch
         "gateway.api.middleware": 1,  # the last place where a fault can be answered
+        "gateway.server": 1,  # what runs goes on, whatever a new configuration does to us
         "workers.runner": 2,  # one request's failure, and the end of the engine's thread
     }
 )

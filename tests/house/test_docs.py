@@ -100,9 +100,9 @@ def metric_names(*packages: str) -> set[str]:
     for path in modules(*packages).values():
         for node in ast.walk(tree(path)):
             kind = ast.unparse(node.func).lower() if isinstance(node, ast.Call) else ""
-            if kind in ("counter", "gauge", "histogram") and isinstance(node.args[0], ast.Constant):
-                name = node.args[0].value
-                found.add(f"{name}_total" if kind == "counter" else name)
+            name = node.args[0] if kind in ("counter", "gauge", "histogram") and node.args else None
+            if isinstance(name, ast.Constant):
+                found.add(f"{name.value}_total" if kind == "counter" else name.value)
     return found
 
 

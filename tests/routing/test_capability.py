@@ -122,7 +122,7 @@ def test_failures_of_one_that_surely_sees_are_failures(configured, reported, is_
         ((BOTH, True), (BOTH, True), True),
         ((TEXT, False), (BOTH, False), False),
         ((BOTH, False), (BOTH, True), False),
-        ((BOTH, False), (None, False), False),
+        ((BOTH, False), (None, False), True),  # "not said" is no change
     ],
 )
 def test_a_changed_report_voids_what_was_shown(before, after, is_blind):

@@ -59,3 +59,32 @@ def test_those_who_left_are_not_remembered_without_end():
         shares.charge(caller, 1.0, ())
         shares.prune(())
     assert len(shares._given) <= 2 * REMEMBERED
+
+
+def test_a_crowd_of_callers_takes_nobodys_slot():
+    """However many callers wait and leave, who is served together with others is remembered."""
+    waits = line(worker(capacity=3), order="fifo")
+    count = 2 * REMEMBERED + 4
+    join(waits, *(ticket(caller=Caller(str(n)), shape="s") for n in range(count)))
+    served = 0
+    while leases := waits.assign(1.0):
+        served += len(leases)
+        for lease in leases:
+            lease.end(Cause.CLIENT_LEFT, 1.0)
+    assert (count, 0) == (served, waits.pool.workers[0].in_flight)
+
+
+def test_what_rules_everything_out_is_doubted():
+    """A model that refuses what is never tried comes to let one through."""
+    model = train(pool(worker())).costs[Task.T2I]
+    large = ticket(seconds=5000.0).cost
+    assert model.least_seconds(large) > 0
+    for _ in range(100):
+        model.doubt()
+    assert model.least_seconds(large) < 1.0
+
+
+def test_nothing_is_ruled_out_beyond_what_was_seen():
+    """Of pictures larger than any that was seen only the time of the largest is certain."""
+    chosen = train(pool(worker()))
+    assert chosen.least(ticket(seconds=5000.0)) < 100.0

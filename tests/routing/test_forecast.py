@@ -98,8 +98,10 @@ def test_waits_are_those_of_a_plain_schedule(capacities, held, seconds, elapsed,
     free_at += [0.0] * (sum(capacities) - len(free_at))
     join(waiting, *(ticket(seconds=each) for each in seconds))
     ranked = waiting.ranked(elapsed)
-    begins, drained = plain_schedule(free_at, [each.predicted for each in ranked])
+    begins, _ = plain_schedule(free_at, [each.predicted for each in ranked])
     assert pytest.approx(begins) == list(waiting.waits(elapsed).values())
+    as_they_came = [each.predicted for each in waiting.tickets]
+    drained = plain_schedule(free_at, as_they_came)[1]
     assert pytest.approx(drained) == waiting.drain_seconds(elapsed)
 
 

@@ -123,7 +123,7 @@ CAUSES = [
     (Cause.BAD_STATUS, B, False, False, True, False),
     (Cause.OUT_OF_MEMORY, B, False, False, True, False),
     (Cause.RUBBISH, B, False, False, True, False),
-    (Cause.DEADLINE, T, False, False, False, False),
+    (Cause.DEADLINE, T, False, False, True, False),
     (Cause.HUNG, T, False, True, True, True),
     (Cause.CLIENT_LEFT, L, False, False, False, False),
 ]

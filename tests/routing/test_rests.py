@@ -160,8 +160,9 @@ def test_what_was_begun_before_a_pool_rested_is_no_trial(cause):
     before = take(chosen, ticket(), 0.0)
     chosen.circuit.trip(1.0, "lost")
     chosen.look(6.0)
-    assert [] == chosen.free(ticket(), 6.0)
+    trial = take(chosen, ticket(), 6.0)
+    assert [] == chosen.free(ticket(), 6.0), "one trial, though what is older still runs"
     before.end(cause, 7.0)
     assert (True, []) == (chosen.circuit.is_on_trial, told)
-    take(chosen, ticket(), 7.0).end(Cause.ANSWER, 17.0)
+    trial.end(Cause.ANSWER, 17.0)
     assert Circuit.CLOSED is chosen.circuit.state

@@ -130,8 +130,18 @@ def test_a_worker_on_trial_has_one_slot():
     assert (False, "resting") == (tried.is_in_service, tried.state)
     tried.breaker.look(5.0)
     assert (True, 1, "on_trial") == (tried.is_in_service, tried.slots(5.0), tried.state)
-    hold(tried, 1)
+    pool(tried).take(ticket(), tried, 5.0)
     assert tried.is_full(5.0)
+
+
+def test_what_is_left_from_before_a_trial_does_not_stand_in_its_way():
+    """An old request on a worker of several slots leaves one for the trial; of one slot, none."""
+    for capacity, is_full in ((2, False), (1, True)):
+        tried = worker(capacity=capacity)
+        hold(tried, 1)
+        tried.breaker.trip(0.0, "slow")
+        tried.breaker.look(5.0)
+        assert is_full is tried.is_full(5.0)
 
 
 def test_a_drained_worker_gets_nothing():

@@ -188,7 +188,8 @@ async def test_token_counts_give_an_external_encoder_away(house):
         (await house.generate(prompt="p", image=DATA8)).headers["x-turnout-worker"]
         for _ in range(3)
     }
-    assert "text_only" in (await house.admin.get("/metrics")).text
+    text = (await house.admin.get("/metrics")).text
+    assert 'turnout_worker_text_only{pool="both",worker="both-0"} 1.0' in text
 
 
 async def test_quick_bare_failures_of_edits_give_an_external_encoder_away(house):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
 import pytest
@@ -35,5 +36,12 @@ async def test_a_changed_file_and_a_signal_are_taken_in(tmp_path):
         process.send_signal(signal.SIGHUP)
         await until(lambda: log.read_bytes().count(b'"reloaded"') >= 2, 20)
         assert 3 == await limit(client)
+        added = {"url": "http://127.0.0.1:9"}
+        await client.post(f"{client.admin_url}/admin/pools/i2i/workers", json=added)
+        await asyncio.sleep(2.5)
+        pools = (await client.get(f"{client.admin_url}/admin/pools")).json()
+        assert 2 == len(pools["i2i"]["workers"]), "what was read already is not read again"
+        config.write_text(f"{good}queue_limit = {'9' * 5000}\n")
+        await until(lambda: log.read_bytes().count(b"reload refused") >= 2, 20)
         assert 200 == (await client.post("/generate", json={"prompt": "p"})).status_code
     await worker.stop()

@@ -122,8 +122,8 @@ NESTED = b'{"server_args": {"srt_encoder_url": "http://encoder"}}'
         ({"model_info": TI2I, "v1_models": LISTED}, BOTH, False),
         ({"v1_models": b'{"data": []}'}, None, False),
         ({"v1_models": b'{"data": ["glm-image"]}'}, None, False),
-        ({"model_info": TI2I, "server_info": ENCODER}, frozenset({Task.T2I}), False),
-        ({"server_info": NESTED}, frozenset({Task.T2I}), False),
+        ({"model_info": TI2I, "server_info": ENCODER}, BOTH, False),
+        ({"server_info": NESTED}, None, False),
         ({"model_info": TI2I, "server_info": b'{"server_args": []}'}, BOTH, False),
     ],
 )
@@ -134,6 +134,21 @@ async def test_what_a_server_can_do_is_read_from_the_page_that_says_most(
     async with raw_server(pages(**bodies)) as url:
         report = await look(url, seconds=2)
     assert (True, tasks, is_declared) == (report.is_good, report.tasks, report.is_declared)
+    names_encoder = bodies.get("server_info") in (ENCODER, NESTED) and not is_declared
+    assert names_encoder is bool(report.is_external)
+
+
+async def test_pages_that_take_too_long_say_nothing_and_harm_nobody():
+    """A server whose `/health` is good is well, however slow its other pages are."""
+
+    async def respond(writer, path):
+        if path != "/health":
+            await asyncio.sleep(1)
+        await whole(b"{}")(writer, path)
+
+    async with raw_server(respond) as url:
+        report = await look(url, seconds=0.3)
+    assert (True, None, False) == (report.is_good, report.tasks, report.is_silent)
 
 
 @pytest.mark.parametrize(
