@@ -86,14 +86,16 @@ class Product:
             is_spill = pool is not choices[0]
             return replace(ticket, number=number, without=without, is_spill=is_spill)
 
-        if self._stations[pool].lease(job, fate, ticket_for(pool)):
+        refusal = self._stations[pool].lease(job, fate, ticket_for(pool))
+        if refusal is None:
             return
         for other in choices:
             station, spilled = self._stations[other], ticket_for(other)
             if other is not pool and station.has_room(spilled):
-                station.lease(job, fate, spilled)
-                return
-        fate.fail("queue full")
+                refusal = station.lease(job, fate, spilled)
+                break
+        if refusal is not None:
+            fate.fail(refusal)
 
 
 def _url(machine: Machine) -> str:
@@ -144,26 +146,26 @@ class _Station:
         self.pool.look(self._agenda.now)
         return not self.line.tickets and bool(self.pool.free(ticket, self._agenda.now))
 
-    def lease(self, job: Job, fate: Fate, ticket: Ticket) -> bool:
-        """Lets a ticket wait for a worker; False where the line is full."""
+    def lease(self, job: Job, fate: Fate, ticket: Ticket) -> str | None:
+        """Lets a ticket wait for a worker, or says why it may not."""
         now = self._agenda.now
         if now + self.pool.least(ticket) >= ticket.deadline:
-            fate.fail("cannot be met")
-            return True
+            if not self.pool.has_work:
+                self.pool.costs[ticket.task].doubt()
+            return "cannot be met"
         self.line.join(ticket)
         self._waiting[ticket] = (job, fate)
         self._assign()
         if ticket not in self._waiting:
-            return True
+            return None
         if len(self.line.tickets) > self.pool.config.queue_limit and ticket.number == 1:
             self._leave(ticket)
-            return False
+            return "queue full"
         if not self.line.can_be_met(ticket, now):
             self._leave(ticket)
-            fate.fail("cannot be met")
-        else:
-            self._agenda.at(ticket.deadline - self.pool.least(ticket), self._give_up, ticket)
-        return True
+            return "cannot be met"
+        self._agenda.at(ticket.deadline - self.pool.least(ticket), self._give_up, ticket)
+        return None
 
     def _leave(self, ticket: Ticket) -> tuple[Job, Fate]:
         self.line.leave(ticket)
