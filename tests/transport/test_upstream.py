@@ -14,7 +14,8 @@ from gateway.config import ModelConfig
 from gateway.routing.outcome import MEANINGS, Cause
 from gateway.routing.request import ImageRequest, InputImage, Size, Task
 from gateway.routing.worker import Worker
-from gateway.transport.upstream import Failure, Upstream, cause_of, without_echo
+from gateway.transport.replies import Failure, cause_of, without_echo
+from gateway.transport.upstream import Upstream
 from tests.support.pictures import PNG8, facts
 from tests.support.scripted_worker import ScriptedWorker, half, hang_up, status
 from tests.support.serve import dead_url
