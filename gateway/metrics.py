@@ -157,7 +157,7 @@ class Metrics:
         for worker in pool.workers:
             labels = (pool.name, worker.name)
             self._in_flight.labels(*labels).set(worker.in_flight)
-            self._up.labels(*labels).set(worker.is_in_service)
+            self._up.labels(*labels).set(worker.is_in_service and not worker.health.is_silent)
             self._resting.labels(*labels).set(worker.breaker.is_open)
             self._pace.labels(*labels).set(worker.pace)
             self._unable.labels(*labels).set(not all(map(worker.capability.can, pool.tasks)))

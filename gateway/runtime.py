@@ -159,9 +159,7 @@ class Runtime:
             field = ".".join(map(str, fault["loc"]))
             text = f"{field or 'the body'}: {fault['msg'].lower()}"
             raise InvalidRequest(text, param=field or None) from error
-        worker = self.routes.add_worker(pool, config)
-        self.changed()
-        return worker
+        return self.routes.add_worker(pool, config)
 
     def changed(self) -> None:
         """Looks at everything again after workers came or went."""
@@ -223,6 +221,7 @@ class Runtime:
             reasons = [pool.missing(task) for task in pool.tasks]
             missing = next((reason for reason in reasons if reason is not None), None)
             is_ready = None in reasons and not self.is_draining
+            missing = missing or pool.waits_for()
             if self.is_draining:
                 missing = "this gateway is stopping"
             pools[pool.name] = {

@@ -106,7 +106,10 @@ async def serve(source: Source) -> None:
         watch = asyncio.create_task(_watch(source, runtime))
         await stop.wait()
         watch.cancel()
-        runtime.telemetry.log.info("draining", seconds=server.drain_seconds)
+        held = runtime.config.server
+        runtime.telemetry.log.info(
+            "draining", delay_seconds=held.drain_delay_seconds, seconds=held.drain_seconds
+        )
         await runtime.drain(hurry)
         for each, _ in listeners:
             each.should_exit = True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from gateway.metrics import Metrics
+from gateway.routing.health import Health
 from gateway.routing.outcome import MEANINGS, Attempt
 
 if TYPE_CHECKING:
@@ -79,10 +80,15 @@ class Telemetry:
                 detail=detail,
             )
 
-    def health_changed(self, pool: str, name: str, is_up: bool, detail: str) -> None:
-        """Logs that a server may, or may no longer, be given work."""
-        tell = self.log.info if is_up else self.log.warning
-        tell("health", pool=pool, server=name, up=is_up, detail=detail)
+    def health_changed(self, pool: str, name: str, state: Health, detail: str) -> None:
+        """Logs that a server is seen in another state of health."""
+        tell = self.log.info if state is Health.UP else self.log.warning
+        is_up = state in (Health.UP, Health.DOUBTFUL)
+        tell("health", pool=pool, server=name, state=state.value, up=is_up, detail=detail)
+
+    def operated(self, action: str, worker: str) -> None:
+        """Logs what an operator does to a worker."""
+        self.log.info("operator", action=action, worker=worker)
 
     def fault(self, where: str, error: BaseException, request_id: str | None = None) -> None:
         """Logs an error of our own by its kinds and places.

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 
 from gateway.api.depends import RuntimeDep
 from gateway.api.openapi import json_of, reading_route
+from gateway.routing.pool import Pool
 from gateway.routing.worker import Worker
 
 router = APIRouter()
@@ -38,7 +39,7 @@ async def pools(runtime: RuntimeDep) -> dict[str, Any]:
             "expected_wait_seconds": round(queue.line.drain_seconds(now), 3),
             "circuit": queue.pool.circuit.state.value,
             "encoder": queue.pool.encoder.state.value if queue.pool.encoder else None,
-            "workers": [worker_state(worker) for worker in queue.pool.workers],
+            "workers": [worker_state(worker, queue.pool) for worker in queue.pool.workers],
             "line": [
                 {
                     "id": ticket.id,
@@ -55,18 +56,19 @@ async def pools(runtime: RuntimeDep) -> dict[str, Any]:
     }
 
 
-def worker_state(worker: Worker) -> dict[str, Any]:
-    """Tells how one worker stands."""
+def worker_state(worker: Worker, pool: Pool | None) -> dict[str, Any]:
+    """Tells how one worker stands in its pool; None where it has left it."""
+    lacks_one = pool is not None and not all(map(worker.capability.can, pool.tasks))
     tasks = worker.capability.reported
     return {
         "name": worker.name,
         "state": worker.state,
         "health": worker.health.state.value,
         "breaker": worker.breaker.state.value,
-        "reason": worker.breaker.reason or None,
+        "reason": worker.reason,
         "capacity": worker.capacity,
         "in_flight": worker.in_flight,
         "pace": round(worker.pace, 2),
         "tasks": None if tasks is None else sorted(task.value for task in tasks),
-        "text_only": worker.capability.is_blind,
+        "text_only": lacks_one,
     }

@@ -53,7 +53,9 @@ class EventStream:
             try:
                 async for progress in self._progress():
                     yield progress
-                yield await self._last(work)
+                last = await self._last(work)
+                yield events.render("headers", self._headers())
+                yield last
             finally:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
@@ -75,6 +77,10 @@ class EventStream:
             if progress is None:
                 return
             yield progress.render()
+
+    def _headers(self) -> dict[str, str]:
+        """Lists the headers that a plain answer would have had, now that all is known."""
+        return {name.decode(): value.decode() for name, value in self._record.headers()}
 
     async def _last(self, work: asyncio.Task[list[Answer]]) -> bytes:
         error = work.exception()

@@ -56,7 +56,12 @@ SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?")
     openapi_extra=picture_route(
         json_of("GenerateAnswer")
         | pictures()
-        | named_events(progress="Progress", answer="GenerateAnswer", error="ErrorEvent"),
+        | named_events(
+            progress="Progress",
+            headers="HeadersEvent",
+            answer="GenerateAnswer",
+            error="ErrorEvent",
+        ),
         no_code=("missing_image",),
         json="GenerateRequest",
         form="GenerateForm",

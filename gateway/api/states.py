@@ -73,6 +73,7 @@ def state_schemas() -> dict[str, Schema]:
             position={"type": "integer", "minimum": 1},
             expected_wait_seconds=seconds(),
         ),
+        "HeadersEvent": {"type": "object", "additionalProperties": {"type": "string"}},
         "ErrorEvent": closed(
             status={"type": "integer", "minimum": 400, "maximum": 599},
             headers={"type": "object", "additionalProperties": {"type": "string"}},

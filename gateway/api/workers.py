@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
@@ -10,6 +10,10 @@ from fastapi.responses import JSONResponse
 from gateway.api.admin import worker_state
 from gateway.api.depends import RuntimeDep
 from gateway.api.openapi import acting_route, path_parameter
+
+if TYPE_CHECKING:
+    from gateway.routing.worker import Worker
+    from gateway.runtime import Runtime
 
 router = APIRouter()
 
@@ -26,7 +30,7 @@ def _named(part: str) -> dict[str, Any]:
 async def add(http: Request, pool: str, runtime: RuntimeDep) -> JSONResponse:
     """Takes a worker into a pool, until the configuration is read again."""
     worker = runtime.add_worker(pool, await http.body())
-    return JSONResponse(worker_state(worker), status_code=201)
+    return JSONResponse(_done(runtime, "add", worker), status_code=201)
 
 
 @router.delete(
@@ -35,8 +39,7 @@ async def add(http: Request, pool: str, runtime: RuntimeDep) -> JSONResponse:
 async def remove(worker: str, runtime: RuntimeDep) -> dict[str, Any]:
     """Takes a worker out of its pool; what it has in hand ends as usual."""
     removed = runtime.routes.remove_worker(worker)
-    runtime.changed()
-    return worker_state(removed)
+    return _done(runtime, "remove", removed)
 
 
 @router.post(
@@ -46,8 +49,7 @@ async def drain(worker: str, runtime: RuntimeDep) -> dict[str, Any]:
     """Gives a worker nothing new; what it has in hand ends as usual."""
     found = runtime.routes.worker(worker)
     found.drain()
-    runtime.changed()
-    return worker_state(found)
+    return _done(runtime, "drain", found)
 
 
 @router.post(
@@ -57,8 +59,14 @@ async def resume(worker: str, runtime: RuntimeDep) -> dict[str, Any]:
     """Gives a drained or resting worker work again."""
     found = runtime.routes.worker(worker)
     found.resume()
+    return _done(runtime, "resume", found)
+
+
+def _done(runtime: Runtime, action: str, worker: Worker) -> dict[str, Any]:
+    """Lets the gateway see what was done to a worker, logs it, and tells how it stands now."""
     runtime.changed()
-    return worker_state(found)
+    runtime.telemetry.operated(action, worker.name)
+    return worker_state(worker, runtime.routes.pool_of(worker))
 
 
 @router.post("/admin/reload", openapi_extra=acting_route("Reloaded"))

@@ -58,9 +58,10 @@ class Lease:
         return self.attempt.cause is not None
 
     def remaining(self, now: float) -> float:
-        """Predicts the seconds until it ends; one that is overdue is taken to need a little."""
+        """Predicts the seconds until it ends; one that is overdue may take that long again."""
+        expected = self.ticket.predicted * self.worker.pace
         elapsed = now - self.attempt.started
-        return max(self.ticket.predicted * self.worker.pace - elapsed, 0.1 * elapsed)
+        return max(abs(expected - elapsed), 0.1 * expected)
 
     def end(self, cause: Cause, now: float) -> None:
         """Gives the slot back; a second call does nothing."""
@@ -152,6 +153,15 @@ class Pool:
             return f"no {other}worker of pool '{self.name}' is in service"
         if not any(worker.is_fit(task) for worker in rest):
             return f"no {other}worker of pool '{self.name}' that is up can do {task.value}"
+        return None
+
+    def waits_for(self) -> str | None:
+        """Says what nothing new can begin without, though it is expected back; None else."""
+        if self.encoder is not None and self.encoder.is_silent:
+            return f"the encoder of pool '{self.name}' is too busy to answer its probe"
+        serving = [worker for worker in self.workers if worker.is_in_service]
+        if serving and all(worker.health.is_silent for worker in serving):
+            return f"every worker of pool '{self.name}' is too busy to answer its probe"
         return None
 
     def retry_after(self, now: float) -> float:

@@ -95,6 +95,10 @@ class RouteTable:
                     return worker
         raise NotFound(f"there is no worker '{name}'")
 
+    def pool_of(self, worker: Worker) -> Pool | None:
+        """Finds the pool of a worker; None where it has left."""
+        return next((pool for pool in self.pools if worker in pool.workers), None)
+
     def model(self, name: str | None) -> tuple[str, ModelConfig]:
         """Returns a model and the name that the client gave it; None is the only one.
 

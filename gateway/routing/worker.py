@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from gateway.routing.breaker import Breaker
+from gateway.routing.breaker import Breaker, Circuit
 from gateway.routing.capability import Capability
 from gateway.routing.health import HealthTrack, Sign
 from gateway.routing.request import Task
@@ -30,6 +30,7 @@ class Worker:
         "breaker",
         "capability",
         "capacity",
+        "detail",
         "health",
         "is_capacity_configured",
         "is_drained",
@@ -66,6 +67,8 @@ class Worker:
         """Whether an operator took it out of service."""
         self.pace = 1.0
         """How long it takes for what usually takes one second."""
+        self.detail = "not asked yet"
+        """What its last probe saw."""
         self.returned: float | None = None
         """When it came back from being away; None where it never was."""
 
@@ -80,6 +83,16 @@ class Worker:
         if self.health.is_up and not self.breaker.is_open:
             return "on_trial" if self.breaker.is_on_trial else self.health.state.value
         return "resting" if self.health.is_up else self.health.state.value
+
+    @property
+    def reason(self) -> str | None:
+        """Says why it is not given work as usual; None where it is."""
+        if self.is_drained:
+            return "an operator took it out of service"
+        if self.health.is_up and not self.health.is_silent:
+            is_well = self.breaker.state is Circuit.CLOSED
+            return None if is_well else self.breaker.reason
+        return self.detail
 
     @property
     def in_flight(self) -> int:

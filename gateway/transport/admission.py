@@ -126,8 +126,8 @@ class AdmissionQueue:
     def _too_late(self, ticket: Ticket, now: float) -> DeadlineExceeded:
         wait = self.line.waits(now).get(ticket, 0.0) + self.pool.predict(ticket)
         return DeadlineExceeded(
-            f"this would be done in about {wait:.0f} seconds, and its deadline is in "
-            f"{max(0.0, ticket.deadline - now):.0f}; allow more time, or ask for a smaller size "
+            f"this would be done in about {wait:.3g} seconds, and its deadline is in "
+            f"{max(0.0, ticket.deadline - now):.3g}; allow more time, or ask for a smaller size "
             "or fewer steps"
         )
 

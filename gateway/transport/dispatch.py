@@ -193,7 +193,8 @@ class Dispatcher:
             lease.end(cause, self._clock())
             if was_up and not lease.worker.health.is_up:
                 name = lease.worker.name
-                self._telemetry.health_changed(lease.pool.name, name, False, cause.value)
+                state = lease.worker.health.state
+                self._telemetry.health_changed(lease.pool.name, name, state, cause.value)
             self._telemetry.attempt_ended(lease.attempt, errand.record.id, detail)
             if cause is Cause.ANSWER:
                 is_on_time = self._clock() <= lease.ticket.due

@@ -65,9 +65,11 @@ class Prober:
             with self._guarded():
                 report = await self._probe(worker.url, pool, with_tasks=True)
                 sign = _sign(report, at_work=worker.in_flight > 0)
-                is_news = worker.see(sign, self._clock()) or is_first
-                is_first = False
+                before = worker.health.state
+                worker.see(sign, self._clock())
                 _take_in(worker, report)
+                is_news = is_first or worker.health.state is not before
+                is_first = False
                 self._tell(pool, is_news, worker.name, worker.health, report.detail)
             await asyncio.sleep(_pause(pool, worker.health))
 
@@ -79,7 +81,9 @@ class Prober:
                 silent = silent + 1 if report.is_silent else 0
                 at_work = any(worker.in_flight for worker in pool.workers)
                 sign = _sign(report, at_work=at_work and silent < SILENT_IN_A_ROW)
-                is_news = health.see(sign) or is_first
+                before = health.state
+                health.see(sign)
+                is_news = is_first or health.state is not before
                 is_first = False
                 self._tell(pool, is_news, f"encoder of {pool.name}", health, report.detail)
             await asyncio.sleep(_pause(pool, health))
@@ -99,12 +103,13 @@ class Prober:
 
     def _tell(self, pool: Pool, is_news: bool, name: str, health: HealthTrack, detail: str) -> None:
         if is_news:
-            self._telemetry.health_changed(pool.name, name, health.is_up, detail)
+            self._telemetry.health_changed(pool.name, name, health.state, detail)
         self._changed(pool)
 
 
 def _take_in(worker: Worker, report: Report) -> None:
     """Tells a worker what its server says of itself."""
+    worker.detail = report.detail
     if not report.is_good:
         return
     worker.capability.report(

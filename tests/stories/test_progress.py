@@ -57,6 +57,9 @@ async def listen(house, **fields):
                 name = line.removeprefix("event: ")
             elif line.startswith("data: "):
                 seen.append((name, json.loads(line.removeprefix("data: "))))
+    (at,) = [n for n, (name, _) in enumerate(seen) if name == "headers"]
+    assert len(seen) - 2 == at, "the headers come last but one"
+    assert seen.pop(at)[1]["x-request-id"]
     return seen
 
 
@@ -89,6 +92,25 @@ async def test_stages_come_as_the_worker_tells_them(house, image):
     assert ("answer", 3, "64x64") == (name, answer["seed"], answer["size"])
     assert {"id", "created", "task", "pool", "data", "timings"} <= answer.keys()
     assert 1 == worker.hits
+
+
+async def test_what_was_ignored_is_told_too(house):
+    """What a plain answer says in its headers is an event before the last."""
+
+    async def ignoring(worker, request, writer):
+        head = HEAD.replace(b"\r\n\r\n", b"\r\nx-turnout-ignored: negative_prompt\r\n\r\n")
+        writer.write(head + event("answer", **json.loads(answer_body(request))))
+        await writer.drain()
+
+    worker = await telling(house)
+    worker.script = ignoring
+    body = {"prompt": "p", "negative_prompt": "dogs"}
+    text = (await house.client.post("/generate", json=body, headers=EVENTS)).text
+    (data,) = [part for part in text.split("\n\n") if part.startswith("event: headers")]
+    said = json.loads(data.split("data: ")[1])
+    assert ("negative_prompt", "both", "both-0", "1") == tuple(
+        said[f"x-turnout-{name}"] for name in ("ignored", "pool", "worker", "attempts")
+    )
 
 
 async def test_the_place_in_line_comes_first(house):
@@ -197,42 +219,6 @@ async def test_what_is_wrong_with_the_request_is_a_plain_error(house):
     await house.two_tracks()
     refused = await house.generate(headers=EVENTS, prompt="")
     assert (400, "missing_prompt", "prompt") == code_of(refused)
-
-
-async def test_a_listener_that_leaves_ends_the_work(house):
-    """Closing the stream hangs up on a worker that stops then, and frees its slot."""
-    gate = asyncio.Event()
-    worker = await telling(house)
-    worker.more_info |= {"stops_on_disconnect": True}
-    await until(lambda: house.pool("both").workers[0].stops_on_disconnect)
-    worker.script = stream(*STAGES, gate=gate)
-    listening = asyncio.create_task(listen(house, prompt="p"))
-    await until(lambda: worker.running == 1)
-    await asyncio.sleep(0.1)
-    listening.cancel()
-    await until(lambda: worker.requests[0].peer_left)
-    gate.set()
-    await until(lambda: house.pool("both").workers[0].in_flight == 0)
-
-
-async def test_a_slot_is_free_when_the_worker_has_stopped(house):
-    """A worker that tells what it has in hand keeps its slot until it says that it stopped."""
-    gate = asyncio.Event()
-    worker = await telling(house)
-    worker.more_info |= {"stops_on_disconnect": True}
-    worker.health = {"in_flight": 1, "waiting": 0, "capacity": 1, "predicted_seconds": 9.0}
-    await until(lambda: house.pool("both").workers[0].reports_load)
-    await until(lambda: house.pool("both").workers[0].stops_on_disconnect)
-    worker.script = stream(*STAGES, gate=gate)
-    listening = asyncio.create_task(listen(house, prompt="p"))
-    await until(lambda: worker.running == 1)
-    listening.cancel()
-    await until(lambda: worker.requests[0].peer_left)
-    await asyncio.sleep(0.4)
-    assert 1 == house.pool("both").workers[0].in_flight
-    worker.health = {"in_flight": 0, "waiting": 0, "capacity": 1, "predicted_seconds": 0.0}
-    await until(lambda: house.pool("both").workers[0].in_flight == 0)
-    gate.set()
 
 
 async def test_events_are_sent_on_at_once(house):
