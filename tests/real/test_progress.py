@@ -38,7 +38,8 @@ def listen(demo, body, until=None):
 @pytest.mark.parametrize("image", [{}, {"image": DATA8}], ids=["t2i", "i2i"])
 def test_every_stage_is_told_and_the_picture_is_the_same(demo, image):
     """Tokens and steps are told for both tasks, and the answer is that of the plain request."""
-    *progress, (name, answer) = listen(demo, TEXT | image)
+    *progress, (_, headers), (name, answer) = listen(demo, TEXT | image)
+    assert "1" == headers["x-turnout-attempts"]
     told = [(data["stage"], data["done"], data["total"]) for _, data in progress]
     stages = dict.fromkeys(stage for stage, *_ in told)
     assert ["encoding", "denoising", "decoding"] == [s for s in stages if s != "waiting"]
