@@ -17,13 +17,18 @@ from rich.table import Table
 from gateway.config_file import ConfigError, load_config
 from gateway.errors import GatewayError, InvalidRequest, render
 from gateway.explain import explain
+from gateway.routing.request import Task
+from gateway.routing.routes import RouteTable
 from gateway.server import PortTaken, Source
 from gateway.server import serve as serve_forever
 from gateway.transport.artifacts import StoreFault
 from gateway.transport.probe import Report, probe, probe_client
+from gateway.transport.prober import take_in
 
 if TYPE_CHECKING:
-    from gateway.config import Config, PoolConfig
+    from gateway.config import Config
+    from gateway.routing.pool import Pool
+    from gateway.routing.worker import Worker
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -144,16 +149,19 @@ class Row(NamedTuple):
 async def _probe_all(config: Config) -> list[Row]:
     """Probes every worker and every encoder."""
     rows = []
+    pools = RouteTable.build(config).pools
     async with probe_client() as client:
-        for name, pool, worker in config.worker_names():
-            report = await probe(client, worker.url, PROBE_TIMEOUT_SECONDS, with_tasks=True)
-            problem = _problem(report, config.pools[pool])
-            rows.append(Row(pool, name, worker.url, problem, _note(report, config)))
-        for pool, section in config.pools.items():
-            if (url := section.encoder_url) is not None:
+        for pool in pools:
+            for worker in pool.workers:
+                report = await probe(client, worker.url, PROBE_TIMEOUT_SECONDS, with_tasks=True)
+                take_in(worker, report)
+                problem = _problem(report, pool, worker)
+                rows.append(Row(pool.name, worker.name, worker.url, problem, _note(report, config)))
+        for pool in pools:
+            if (url := pool.config.encoder_url) is not None:
                 report = await probe(client, url, PROBE_TIMEOUT_SECONDS, with_tasks=False)
                 problem = None if report.is_good else report.detail
-                rows.append(Row(pool, "encoder", url, problem))
+                rows.append(Row(pool.name, "encoder", url, problem))
     return rows
 
 
@@ -168,15 +176,16 @@ def _note(report: Report, config: Config) -> str:
     return f", but paints sides up to {report.max_side} only; lower max_side of {', '.join(larger)}"
 
 
-def _problem(report: Report, pool: PoolConfig) -> str | None:
+def _problem(report: Report, pool: Pool, worker: Worker) -> str | None:
     if not report.is_good:
         return report.detail
-    is_external = pool.encoder_url is not None or report.is_external
-    if is_external and "i2i" in pool.tasks and not report.is_declared:
+    if not (lacking := pool.lacks(worker)):
+        return None
+    capability = worker.capability
+    is_behind_encoder = capability.has_to_declare or capability.is_external
+    if Task.I2I in lacking and is_behind_encoder and not capability.is_declared:
         return "does not say that it reads pictures itself"
-    able = None if report.tasks is None else {task.value for task in report.tasks}
-    lacking = [task for task in pool.tasks if able is not None and task not in able]
-    return f"cannot do {', '.join(lacking)}" if lacking else None
+    return f"cannot do {', '.join(task.value for task in lacking)}"
 
 
 def _chosen(path: Path | None) -> Path:

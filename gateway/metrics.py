@@ -160,4 +160,4 @@ class Metrics:
             self._up.labels(*labels).set(worker.is_in_service and not worker.health.is_silent)
             self._resting.labels(*labels).set(worker.breaker.is_open)
             self._pace.labels(*labels).set(worker.pace)
-            self._unable.labels(*labels).set(not all(map(worker.capability.can, pool.tasks)))
+            self._unable.labels(*labels).set(bool(pool.lacks(worker)))

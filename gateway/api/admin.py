@@ -58,7 +58,6 @@ async def pools(runtime: RuntimeDep) -> dict[str, Any]:
 
 def worker_state(worker: Worker, pool: Pool | None) -> dict[str, Any]:
     """Tells how one worker stands in its pool; None where it has left it."""
-    lacks_one = pool is not None and not all(map(worker.capability.can, pool.tasks))
     tasks = worker.capability.reported
     return {
         "name": worker.name,
@@ -70,5 +69,5 @@ def worker_state(worker: Worker, pool: Pool | None) -> dict[str, Any]:
         "in_flight": worker.in_flight,
         "pace": round(worker.pace, 2),
         "tasks": None if tasks is None else sorted(task.value for task in tasks),
-        "text_only": lacks_one,
+        "text_only": pool is not None and bool(pool.lacks(worker)),
     }

@@ -78,6 +78,10 @@ class Breaker:
         """Tells whether one request at a time may pass."""
         return self.state is Circuit.HALF_OPEN
 
+    def is_trial(self, started: float) -> bool:
+        """Tells whether what began then was let through after the rest, and not before it."""
+        return started >= self.until
+
     def look(self, now: float) -> None:
         """Ends a rest that is over."""
         if self.is_open and now >= self.until:

@@ -56,7 +56,7 @@ def _had_time(pool: Pool, lease: Lease) -> bool:
 
 def _counts(breaker: Breaker, lease: Lease) -> bool:
     """Tells whether a lease says anything to a breaker: one on trial listens to the trial only."""
-    return not breaker.is_on_trial or lease.attempt.started >= breaker.until
+    return not breaker.is_on_trial or breaker.is_trial(lease.attempt.started)
 
 
 def _answered(pool: Pool, lease: Lease, now: float) -> None:

@@ -37,12 +37,14 @@ _TOLERANCE: Final = 0.5
 class CostModel:
     """Is the prediction for one task in one pool."""
 
-    __slots__ = ("_coefficients", "_is_stale", "_least_ratio", "_new", "_samples")
+    __slots__ = ("_coefficients", "_is_stale", "_largest", "_least_ratio", "_new", "_samples")
 
     def __init__(self) -> None:
         self._samples: deque[tuple[tuple[float, float, float], float]] = deque(maxlen=WINDOW)
         self._coefficients = (1.0, 1.0, 1.0)
         self._least_ratio = 0.0
+        self._largest: float | None = None
+        """What is predicted for the largest that was seen; None while that is not worked out."""
         self._new = 0
         self._is_stale = False
 
@@ -65,8 +67,9 @@ class CostModel:
         if not self.is_trained:
             return 0.0
         # Beyond what was seen nothing is certain but that it takes no less than the largest.
-        largest = max(_dot(coefficients, parts) for parts, _ in self._samples)
-        return self._least_ratio * min(largest, _dot(coefficients, _parts(cost)))
+        if self._largest is None:  # worked out once per sample, because every waiter asks
+            self._largest = max(_dot(coefficients, parts) for parts, _ in self._samples)
+        return self._least_ratio * min(self._largest, _dot(coefficients, _parts(cost)))
 
     def doubt(self) -> None:
         """Trusts the past a little less: what it rules out is never tried, and so never learned."""
@@ -76,6 +79,7 @@ class CostModel:
         """Takes in one finished picture; the next prediction fits anew, though not each time."""
         seconds = max(seconds, 1e-6)
         self._samples.append((_parts(cost), seconds))
+        self._largest = None
         ratio = seconds / _dot(self._coefficients, _parts(cost))
         self._least_ratio = min(self._least_ratio, _MARGIN * ratio)
         self._new += 1

@@ -19,7 +19,7 @@ from gateway.routing.poison import Poison
 from gateway.routing.request import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gateway.config import PoolConfig
     from gateway.routing.ticket import Ticket
@@ -121,7 +121,7 @@ class Pool:
     @property
     def has_work(self) -> bool:
         """Tells whether anything runs for it."""
-        return any(lease.pool is self for lease in self._leases())
+        return any(map(self._has_work_of_ours, self.workers))
 
     def _has_work_of_ours(self, worker: Worker) -> bool:
         return any(lease.pool is self for lease in worker.leases)
@@ -154,6 +154,10 @@ class Pool:
         if not any(worker.is_fit(task) for worker in rest):
             return f"no {other}worker of pool '{self.name}' that is up can do {task.value}"
         return None
+
+    def lacks(self, worker: Worker) -> list[Task]:
+        """Lists the pool's tasks that a worker cannot do."""
+        return [task for task in self.tasks if not worker.capability.can(task)]
 
     def waits_for(self) -> str | None:
         """Says what nothing new can begin without, though it is expected back; None else."""
@@ -188,7 +192,7 @@ class Pool:
             return []
         if self.encoder is not None and self.encoder.is_silent:
             return []
-        if self.circuit.is_on_trial and any(map(self._is_on_trial, self._leases())):
+        if self.circuit.is_on_trial and self._is_tried():
             return []
         kept = self._kept(own_waits, now) if ticket.is_spill else ()
         return [
@@ -199,12 +203,10 @@ class Pool:
             and worker not in kept
         ]
 
-    def _leases(self) -> Iterator[Lease]:
-        return (lease for worker in self.workers for lease in worker.leases)
-
-    def _is_on_trial(self, lease: Lease) -> bool:
-        """Tells whether a lease is the trial of the whole pool, and not left over from before."""
-        return lease.attempt.started >= self.circuit.until
+    def _is_tried(self) -> bool:
+        """Tells whether the trial of the whole pool is running."""
+        leases = (lease for worker in self.workers for lease in worker.leases)
+        return any(self.circuit.is_trial(lease.attempt.started) for lease in leases)
 
     def _kept(self, own_waits: bool, now: float) -> Collection[Worker]:
         """Lists the workers that no spilled work may have now: one slot is left for the own.
@@ -222,9 +224,8 @@ class Pool:
 
         Those who can do less of what the pool serves go first, so that the others stay free for it.
         """
-        able = {worker: sum(map(worker.capability.can, self.tasks)) for worker in free}
-        least = min(able.values())
-        free = [worker for worker in free if able[worker] == least]
+        lacks = {worker: len(self.lacks(worker)) for worker in free}
+        free = [worker for worker in free if lacks[worker] == max(lacks.values())]
         return BALANCES[self.config.balance](free, ticket, self, now)
 
     def take(self, ticket: Ticket, worker: Worker, now: float) -> Lease:

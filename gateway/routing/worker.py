@@ -133,7 +133,8 @@ class Worker:
         What is left over from before a trial takes no place of its own, while there is another.
         """
         if self.breaker.is_on_trial:
-            before = sum(lease.attempt.started < self.breaker.until for lease in self.leases)
+            started = (lease.attempt.started for lease in self.leases)
+            before = sum(not self.breaker.is_trial(at) for at in started)
             return min(self.capacity, before + 1)
         return max(1, math.ceil(self.capacity * self.warmth(now)))
 

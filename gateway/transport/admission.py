@@ -73,7 +73,8 @@ class AdmissionQueue:
                 raise _draining()
             if self.line.tickets:
                 self._assign()  # what has changed since is told to those who wait as well
-            self.pool.look(now)
+            else:
+                self.pool.look(now)
             if (reason := self.pool.missing(ticket.task, ticket.without)) is not None:
                 raise self._no_worker(ticket, reason)
             if now + self.pool.least(ticket) >= ticket.deadline:

@@ -67,7 +67,7 @@ class Prober:
                 sign = _sign(report, at_work=worker.in_flight > 0)
                 before = worker.health.state
                 worker.see(sign, self._clock())
-                _take_in(worker, report)
+                take_in(worker, report)
                 is_news = is_first or worker.health.state is not before
                 is_first = False
                 self._tell(pool, is_news, worker.name, worker.health, report.detail)
@@ -107,7 +107,7 @@ class Prober:
         self._changed(pool)
 
 
-def _take_in(worker: Worker, report: Report) -> None:
+def take_in(worker: Worker, report: Report) -> None:
     """Tells a worker what its server says of itself."""
     worker.detail = report.detail
     if not report.is_good:

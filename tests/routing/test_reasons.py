@@ -6,6 +6,7 @@ import pytest
 
 from gateway.config import Config
 from gateway.routing.health import Sign
+from gateway.routing.request import Task
 from gateway.routing.routes import RouteTable
 from tests.routing.builders import pool, section, table, worker
 
@@ -52,3 +53,10 @@ def test_a_worker_is_found_in_its_pool():
     one = routes.pools[1].workers[0]
     assert routes.pools[1] is routes.pool_of(one)
     assert None is RouteTable.build(Config()).pool_of(one)
+
+
+def test_a_pool_says_what_a_worker_lacks():
+    """Of the pool's tasks those are lacking that the worker cannot do."""
+    chosen, blind = pool(worker(), tasks=("i2i", "t2i")), worker()
+    blind.capability.report(frozenset({Task.T2I}))
+    assert ([], [Task.I2I]) == (chosen.lacks(chosen.workers[0]), chosen.lacks(blind))

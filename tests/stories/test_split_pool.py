@@ -86,6 +86,17 @@ async def test_check_says_who_does_not_declare(house, tmp_path, says, code):
     assert ("does not say that it reads pictures itself" in log.read_text()) is (code == 1)
 
 
+async def test_check_heeds_configured_tasks(house, tmp_path):
+    """`turnout check` believes `tasks` of a worker over its report, as the gateway does (B17)."""
+    worker = await house.worker("T2I")
+    config, log = tmp_path / "turnout.toml", tmp_path / "log"
+    section = f'{{ url = "{worker.url}", tasks = ["t2i", "i2i"] }}'
+    config.write_text(f'[pools.i2i]\ntasks = ["i2i"]\nworkers = [{section}]\n')
+    with running("gateway", "check", "--config", str(config), log=log) as process:
+        await until(lambda: process.poll() is not None, 30)
+    assert 0 == process.returncode
+
+
 def test_the_option_has_to_be_set(tmp_path):
     """Without `i2i_via_encoder` such a pool is refused at load, with the way out."""
     config = tmp_path / "turnout.toml"
