@@ -65,10 +65,10 @@ class Prober:
             with self._guarded():
                 report = await self._probe(worker.url, pool, with_tasks=True)
                 sign = _sign(report, at_work=worker.in_flight > 0)
-                before = worker.health.state
+                before = _seen(worker.health)
                 worker.see(sign, self._clock())
                 take_in(worker, report)
-                is_news = is_first or worker.health.state is not before
+                is_news = is_first or _seen(worker.health) != before
                 is_first = False
                 self._tell(pool, is_news, worker.name, worker.health, report.detail)
             await asyncio.sleep(_pause(pool, worker.health))
@@ -81,9 +81,9 @@ class Prober:
                 silent = silent + 1 if report.is_silent else 0
                 at_work = any(worker.in_flight for worker in pool.workers)
                 sign = _sign(report, at_work=at_work and silent < SILENT_IN_A_ROW)
-                before = health.state
+                before = _seen(health)
                 health.see(sign)
-                is_news = is_first or health.state is not before
+                is_news = is_first or _seen(health) != before
                 is_first = False
                 self._tell(pool, is_news, f"encoder of {pool.name}", health, report.detail)
             await asyncio.sleep(_pause(pool, health))
@@ -121,6 +121,11 @@ def take_in(worker: Worker, report: Report) -> None:
     if (load := report.load) is not None:
         in_hand = load.in_flight + load.waiting
         worker.report_load(in_hand, load.capacity, load.predicted_seconds or 0.0)
+
+
+def _seen(health: HealthTrack) -> tuple[bool, bool]:
+    """Returns what is told of a server's health; a single bad probe is not."""
+    return health.is_up, health.is_silent
 
 
 def _sign(report: Report, *, at_work: bool) -> Sign:
